@@ -93,7 +93,7 @@ pub(super) fn background(input: &Input<'_>, lives: bool) -> BackgroundPlan {
 
 /// Adds the calls of due reconcilers, after everything that takes precedence is done.
 pub(super) fn reconcile(input: &Input<'_>, plan: &mut BackgroundPlan) {
-    if !plan.memory.has_reconcilers() {
+    if !plan.memory.runs.iter().any(|run| is_reconcile(&run.handler)) {
         return;
     }
     let mut planning = Planning::new(input, true, std::mem::take(plan));
@@ -205,27 +205,23 @@ impl Planning<'_> {
         Phase::Waits(after(now, spread).into())
     }
 
-    /// Returns the recorded time of the last run, by any instance.
-    fn last_run(&self, handler: &Handler) -> Option<Timestamp> {
-        let Input { persistence, body, .. } = self.input;
-        persistence.last_run(&handler.id, body)
-    }
-
     /// If another instance of the operator has already made the due run, returns the one after it.
     fn next_after_others(&self, run: &BackgroundRun) -> Option<Timestamp> {
         let schedule = schedule(&run.handler).filter(|_| run.failed_attempts() == 0)?;
         let wall = self.input.times().wall();
-        let noted = self.last_run(&run.handler).filter(|noted| *noted <= wall)?;
+        let Input { persistence, body, .. } = self.input;
+        let noted = persistence.last_run(&run.handler.id, body).filter(|noted| *noted <= wall)?;
         Some(next_run(schedule, noted)).filter(|next| *next > wall)
     }
 
     /// Returns the time of the call for a timer with a schedule that waits until `at`. A clock that is set back slightly must not repeat a
     /// run, but a recorded run more than a day ahead means that the clock was wrong.
     fn scheduled(&self, handler: &Handler, at: Timestamp) -> Timestamp {
+        let Input { persistence, body, .. } = self.input;
         let wall = self.input.times().wall();
         let was_ahead = |noted: Timestamp| after(wall, A_DAY) < noted;
         match schedule(handler) {
-            Some(schedule) if self.last_run(handler).is_some_and(was_ahead) => {
+            Some(schedule) if persistence.last_run(&handler.id, body).is_some_and(was_ahead) => {
                 at.min(next_run(schedule, wall))
             }
             _ => at,

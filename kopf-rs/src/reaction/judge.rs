@@ -11,8 +11,7 @@ use serde_json::Value;
 
 use crate::handler::cause::Attempt;
 use crate::handler::child_trouble::ChildTrouble;
-use crate::handler::definition::ErrorsMode;
-use crate::handler::definition::Handler;
+use crate::handler::definition::{ErrorsMode, Handler};
 use crate::handler::outcome::Outcome;
 use crate::happening::handling::{AttemptEnd, Fate, Handling};
 use crate::state::progress::{Record, micros, shortened};

@@ -9,7 +9,7 @@ mod decision;
 mod deletion;
 mod filtered_history;
 mod fuzz;
-mod history;
+pub(super) mod history;
 mod life;
 mod owning;
 mod reconcile;

@@ -47,11 +47,6 @@ impl BackgroundMemory {
         }
     }
 
-    /// Returns true if the object has reconcilers.
-    pub(in crate::reaction) fn has_reconcilers(&self) -> bool {
-        self.runs.iter().any(|run| is_reconcile(&run.handler))
-    }
-
     /// Returns true if the handler is a reconciler that is on hold and need not be checked until then.
     pub(in crate::reaction) fn holds_reconcilers_back(&self, run: &BackgroundRun) -> bool {
         self.reconcilers_wait && is_reconcile(&run.handler)

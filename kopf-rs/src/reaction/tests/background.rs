@@ -13,7 +13,6 @@ use crate::handler::filter::Criterion;
 use crate::handler::options::Callback;
 use crate::handler::stopped::StopReason;
 use crate::handler::timing::Pause;
-use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::reaction::background::{Stage, stage};
 
@@ -428,7 +427,7 @@ fn a_limit_that_is_reached_between_two_calls_is_a_failure_and_an_end() {
         it.handler.retry.timeout = Some(seconds(5));
     });
     world.create(json!({})).ends("x", "t4").sleep(10);
-    let body = Arc::new(Body::new(world.object.clone().unwrap()));
+    let body = world.body();
     let plan = world.plan(None, &body);
     let told: Vec<_> = plan.told.iter().map(ToString::to_string).collect();
     let has_exited = |line: &String| line.contains("has exited on its own");

@@ -14,7 +14,6 @@ use crate::handler::definition::{Handler, HandlerCall};
 use crate::handler::filter::{ABSENT, Criterion, Filters, Former, PRESENT};
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::subject::Reason;
-use crate::object::body::Body;
 use crate::object::diff::same;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
@@ -142,7 +141,7 @@ impl History {
 
     /// Performs one pass of the engine, and returns true if another one is to follow.
     fn pass(&mut self) -> bool {
-        let body = Arc::new(Body::new(self.world.object.clone().unwrap()));
+        let body = self.world.body();
         let event = self.world.seen.is_none().then_some(EventType::Listed);
         let plan = self.world.plan(event, &body);
         self.world.hear(&plan.told);

@@ -3,7 +3,6 @@
 //! A failure names its seed; `KOPF_RS_SEED` replays it, `KOPF_RS_HISTORIES` sets the number of histories.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,7 +12,6 @@ use crate::handler::definition::HandlerCall;
 use crate::handler::lifecycle::Lifecycle;
 use crate::handler::outcome::Outcome;
 use crate::handler::subject::Reason;
-use crate::object::body::Body;
 use crate::object::essence::Essence;
 use crate::object::event::EventType;
 use crate::object::patch::Patch;
@@ -21,8 +19,8 @@ use crate::reaction::plan::{Decision, Plan};
 use crate::reaction::settle::{Attempted, Effects, settle};
 use crate::reaction::subhandlers::Progress;
 
-/// A small random number generator (xorshift): the same seed gives the same history.
-pub(super) struct Dice(u64);
+/// A small random number generator (SplitMix64): the same seed gives the same history.
+pub(in crate::reaction) struct Dice(u64);
 
 /// One call of a handler.
 #[derive(Debug)]
@@ -61,21 +59,21 @@ struct History {
 
 impl Dice {
     /// Returns the dice of one history.
-    pub(super) fn of(seed: u64) -> Self {
-        let mut dice = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        for _ in 0..8 {
-            dice.roll(2);
-        }
-        dice
+    pub(in crate::reaction) fn of(seed: u64) -> Self {
+        Self(seed)
     }
-    pub(super) fn roll(&mut self, comparison: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % 1_000_003).unwrap() % comparison
+    pub(in crate::reaction) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % end
     }
-    pub(super) fn one_in(&mut self, comparison: usize) -> bool {
-        self.roll(comparison) == 0
+    pub(super) fn roll(&mut self, sides: usize) -> usize {
+        usize::try_from(self.below(u64::try_from(sides).unwrap())).unwrap()
+    }
+    pub(super) fn one_in(&mut self, times: usize) -> bool {
+        self.roll(times) == 0
     }
 }
 
@@ -170,10 +168,10 @@ impl History {
 
     /// Performs one pass of the engine, with possible interruptions. Returns true if the object has changed.
     fn pass(&mut self) -> bool {
-        let Some(object) = self.world.object.clone() else {
+        if self.world.object.is_none() {
             return false;
-        };
-        let body = Arc::new(Body::new(object));
+        }
+        let body = self.world.body();
         let event = self.world.seen.is_none().then_some(EventType::Listed);
         let plan = self.world.plan(event, &body);
         let (mut attempted, mut patch) = (Vec::new(), Patch::new());
@@ -410,8 +408,8 @@ fn deleted_at_last(history: &mut History) {
     assert_eq!(count("d"), usize::from(demanded));
 }
 
-/// Plays the requested histories, each of which returns its number of calls.
-pub(super) fn explore(play: fn(u64) -> usize) {
+/// Plays the requested histories, each of which returns its number of calls. Returns the number of histories and of all calls.
+pub(in crate::reaction) fn explore(play: fn(u64) -> usize) -> (usize, usize) {
     let number = |name| std::env::var(name).ok().and_then(|it: String| it.parse::<u64>().ok());
     let seeds = match number("KOPF_RS_SEED") {
         Some(seed) => seed..seed + 1,
@@ -423,8 +421,10 @@ pub(super) fn explore(play: fn(u64) -> usize) {
         calls +=
             found.unwrap_or_else(|_| panic!("history {seed} goes wrong; replay it with KOPF_RS_SEED={seed}"));
     }
-    println!("{} histories, {calls} calls", seeds.count());
+    let histories = seeds.count();
+    println!("{histories} histories, {calls} calls");
     assert!(calls > 0, "nobody was called");
+    (histories, calls)
 }
 
 #[test]

@@ -1,25 +1,22 @@
 //! Tests handlers that have crashed the process over the object, and are suspended for its current state.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::world::{World, handlers, with};
-use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::reaction::input::{Suspension, state_for};
 
 /// Suspends the handler for the object's current state.
 fn suspend(world: &mut World, id: &str) {
     let handler = world.handlers.iter().find(|it| *it.id == *id).unwrap();
-    let body = Body::new(world.object.clone().unwrap());
-    let state = state_for(&world.persistence, handler, &body);
+    let state = state_for(&world.persistence, handler, &world.body());
     world.suspended.push(Suspension { handler: id.into(), state });
 }
 
 fn suspended(world: &mut World, event: EventType) -> Vec<String> {
-    let body = Arc::new(Body::new(world.object.clone().unwrap()));
+    let body = world.body();
     let plan = world.plan(Some(event), &body);
     let suspended = plan.suspended.iter();
     suspended.map(|it| it.id.to_string()).collect()

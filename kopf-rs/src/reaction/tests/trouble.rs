@@ -1,10 +1,18 @@
 //! Tests refused writes, damaged annotations, and objects that are too large (rows 3 and 16; scenarios 61, 71).
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::world::{LAST, World};
+use crate::object::body::Body;
+use crate::object::event::EventType;
+use crate::object::patch::Patch;
+use crate::reaction::memory::ObjectMemory;
+use crate::reaction::settle::settle;
 use crate::state::budget::LIMIT;
 use crate::state::diffbase::tests::noise;
+use crate::state::progress::shortened;
 
 fn annotation(world: &World, name: &str) -> String {
     world.object.as_ref().unwrap()["metadata"]["annotations"][name].as_str().unwrap_or_default().to_owned()
@@ -58,10 +66,9 @@ fn refused_content_can_be_given_up() {
     let mut world = World::of("create:c");
     world.wants.insert("c".into(), json!({"spec": {"bad": 1}}));
     world.put(json!({}));
-    let body = std::sync::Arc::new(crate::object::body::Body::new(world.object.clone().unwrap()));
     world.refuse = 1;
-    world.pass(Some(crate::object::event::EventType::Added), &body);
-    world.seen = world.seen.take().map(super::super::memory::ObjectMemory::without_patch);
+    world.pass_once(EventType::Added);
+    world.seen = world.seen.take().map(ObjectMemory::without_patch);
     world.again();
     assert_eq!((world.calls(), world.last_handled()), ("c create#0".into(), json!({"spec": {}})));
     assert_eq!(world.object.as_ref().unwrap()["spec"], json!({}));
@@ -121,9 +128,8 @@ fn odd_objects_do_not_panic() {
     ] {
         let mut world = World::of("create:c update:u delete:d field:f event:e");
         world.put(json!({}));
-        let body = std::sync::Arc::new(crate::object::body::Body::new(object));
-        let plan = world.plan(Some(crate::object::event::EventType::Added), &body);
-        crate::reaction::settle::settle(plan, Vec::new(), crate::object::patch::Patch::new(), world.now);
+        let plan = world.plan(Some(EventType::Added), &Arc::new(Body::new(object)));
+        settle(plan, Vec::new(), Patch::new(), world.now);
     }
 }
 
@@ -162,7 +168,7 @@ fn crowded_annotations_degrade_what_is_kept() {
         world.put(json!({"text": "x".repeat(10_000)}));
         let filler = "x".repeat(LIMIT - "other.kopf.rs/x".len() - left);
         world.edit(json!({"metadata": {"annotations": {"other.kopf.rs/x": filler}}}));
-        world.see(crate::object::event::EventType::Added).wait();
+        world.see(EventType::Added).wait();
         let size: usize = world.object.as_ref().unwrap()["metadata"]["annotations"]
             .as_object()
             .unwrap()
@@ -187,7 +193,6 @@ fn crowded_annotations_degrade_what_is_kept() {
 
 #[test]
 fn long_messages_are_cut() {
-    use crate::state::progress::shortened;
     let long = "ä".repeat(5000);
     let short = shortened(&long, 100);
     assert!(short.len() <= 100 && short.contains("...") && short.starts_with('ä') && short.ends_with('ä'));
@@ -200,7 +205,7 @@ fn secrets_are_not_copied() {
     let mut world = World::of("create:c update:u");
     world.put(json!({}));
     world.edit(json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": "aHVudGVyMg=="}}));
-    world.see(crate::object::event::EventType::Added);
+    world.see(EventType::Added);
     assert!(!annotation(&world, LAST).contains("aHVudGVyMg"));
     world.update(json!({"data": {"password": "b3RoZXI="}}));
     assert_eq!(world.calls(), "c create#0 u update#0");

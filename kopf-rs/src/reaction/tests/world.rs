@@ -230,19 +230,27 @@ impl World {
 
     /// Handles an event, and everything that follows from it without waiting.
     pub(super) fn see(&mut self, event: EventType) -> &mut Self {
-        let mut event = Some(event);
+        self.go_on(Some(event))
+    }
+    /// Plans again, as after a pause.
+    pub(super) fn again(&mut self) -> &mut Self {
+        self.go_on(None)
+    }
+    fn go_on(&mut self, mut event: Option<EventType>) -> &mut Self {
         for _ in 0..100 {
-            let Some(object) = &self.object else {
+            if self.object.is_none() {
                 return self;
-            };
-            let body = Arc::new(Body::new(object.clone()));
-            let changed = self.pass(event.take(), &body);
-            let due = self.wake_at.is_some_and(|at| at <= self.now);
-            if !changed && !due {
+            }
+            let changed = self.pass(event.take(), &self.body());
+            if !changed && self.wake_at.is_none_or(|at| at > self.now) {
                 return self;
             }
         }
         panic!("no end: {:?}", self.journal)
+    }
+    /// Returns the current object.
+    pub(super) fn body(&self) -> Arc<Body> {
+        Arc::new(Body::new(self.object.clone().unwrap()))
     }
     /// Advances the time until nothing more is due.
     pub(super) fn wait(&mut self) -> &mut Self {
@@ -252,20 +260,6 @@ impl World {
             };
             self.now = self.now.max(at);
             self.again();
-        }
-        panic!("no end: {:?}", self.journal)
-    }
-    /// Plans again, as after a pause.
-    pub(super) fn again(&mut self) -> &mut Self {
-        for _ in 0..100 {
-            let Some(object) = &self.object else {
-                return self;
-            };
-            let body = Arc::new(Body::new(object.clone()));
-            let changed = self.pass(None, &body);
-            if !changed && self.wake_at.is_none_or(|at| at > self.now) {
-                return self;
-            }
         }
         panic!("no end: {:?}", self.journal)
     }
@@ -288,12 +282,11 @@ impl World {
 
     /// Performs one pass over the current object.
     pub(super) fn pass_once(&mut self, event: EventType) {
-        let body = Arc::new(Body::new(self.object.clone().unwrap()));
-        self.pass(Some(event), &body);
+        self.pass(Some(event), &self.body());
     }
 
     /// Performs one pass, and returns true if it has changed the object.
-    pub(super) fn pass(&mut self, event: Option<EventType>, body: &Arc<Body>) -> bool {
+    fn pass(&mut self, event: Option<EventType>, body: &Arc<Body>) -> bool {
         let plan = self.plan(event, body);
         let quiet = event != Some(EventType::Deleted) && self.is_already_handled(body);
         let (calls, watched) = (plan.changing.len(), !plan.watching.is_empty());

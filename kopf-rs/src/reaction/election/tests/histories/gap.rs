@@ -13,7 +13,6 @@ pub(super) const LOST_REQUEST: u64 = 10_000;
 #[derive(Default)]
 pub(super) struct Gap {
     pub(super) since: u64,
-    pub(super) longest: u64,
 }
 
 impl World {
@@ -43,7 +42,6 @@ impl World {
             (now - since).saturating_sub(it.excused)
         });
         let gap = gaps.max().unwrap_or_default();
-        self.gap.longest = self.gap.longest.max(gap);
         if gap > LONGEST_GAP {
             return Err(format!("no leader for {gap} ms until {now}"));
         }
