@@ -55,10 +55,18 @@ pub(super) struct Candidate {
     pub(super) concerned: bool,
     /// True if the handler has seen another state than the handled one, and must be called regardless of changes.
     pub(super) marked: bool,
-    /// True if the handler must reconsider the children that it owns: at the start, and after one of them has changed.
-    pub(super) resumes: bool,
+    pub(super) children: Children,
     /// The change since its own last attempt, if that is the one to call it for.
     pub(super) own: Option<Arc<Comparison>>,
+}
+
+/// Tells if a handler must reconsider the children that it owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Children {
+    /// It owns none, or none has changed.
+    AtRest,
+    /// At the start, and after a child has changed.
+    ToLookAfter,
 }
 
 impl Comparison {
@@ -213,7 +221,7 @@ impl Comparison {
             concerned: is_concerned(handler, old, new),
             marked: false,
             own: None,
-            resumes: self.resumes(input, handler),
+            children: if self.resumes(input, handler) { Children::ToLookAfter } else { Children::AtRest },
         }
     }
 
@@ -308,10 +316,14 @@ pub(super) fn is_concerned(handler: &Handler, old: Former<'_>, new: Option<&Valu
 }
 
 impl Candidate {
+    /// Returns true if it must reconsider its children.
+    pub(super) fn resumes(&self) -> bool {
+        self.children == Children::ToLookAfter
+    }
     /// Returns true if the handler is to be called for `reason`. `initial`: the object was listed and not handled since.
     pub(super) fn is_selected(&self, reason: Reason, initial: bool) -> bool {
         let is_concerned = self.handler.is_for(reason, initial) && self.concerned;
-        let resumes = self.resumes && !matches!(reason, Reason::Create | Reason::Delete);
+        let resumes = self.resumes() && !matches!(reason, Reason::Create | Reason::Delete);
         self.applies && (is_concerned || resumes)
     }
     /// Returns true if the handler requires a finalizer to see the deletion.

@@ -22,11 +22,18 @@ pub(crate) struct ObjectMemory {
     pub(super) handled_once: bool,
     /// True if its deletion has been handled.
     pub(super) deletion_was_handled: bool,
-    /// True if its daemons and timers were planned in this process.
-    pub(super) has_planned_background: bool,
+    pub(super) background: Background,
     pub(super) drift: Drift,
     /// Boxed, because most objects are idle and need none of this.
     pub(super) in_progress: Option<Box<InProgress>>,
+}
+
+/// The planning state of an object's daemons and timers in this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Background {
+    #[default]
+    Unplanned,
+    Planned,
 }
 
 /// The change handlers whose children have changed: a bit for each handler that owns children, in the order of declaration. Handlers after
@@ -102,7 +109,7 @@ impl ObjectMemory {
     }
     /// Returns true if the object has been planned for and nothing is left to do without a change, except for daemons and timers.
     pub(crate) fn awaits_change(&self) -> bool {
-        self.has_planned_background && !self.is_unfinished()
+        self.background == Background::Planned && !self.is_unfinished()
     }
     /// Returns true if requested changes of handlers still have to be written.
     pub(crate) fn wants(&self) -> bool {
@@ -147,11 +154,11 @@ impl ObjectMemory {
     }
     /// Returns true if the object existed before the operator started, and its daemons and timers are planned for the first time.
     pub(super) fn is_new_to_background(&self) -> bool {
-        self.listed && !self.has_planned_background
+        self.listed && self.background == Background::Unplanned
     }
     /// Records that its daemons and timers are planned.
     pub(crate) fn background_is_planned(&mut self) {
-        self.has_planned_background = true;
+        self.background = Background::Planned;
     }
 }
 

@@ -20,7 +20,7 @@ use crate::reaction::comparison::{Candidate, Comparison, cause, left_behind, obj
 use crate::reaction::cycle::{Cycle, Member, Mode, Openness, Turn, supersession};
 use crate::reaction::input::{Input, Standing};
 use crate::reaction::judge::{Judge, attempt};
-use crate::reaction::memory::ObjectMemory;
+use crate::reaction::memory::{Background, ObjectMemory};
 use crate::reaction::outcome_conditions::OutcomeConditions;
 use crate::reaction::progress_table::Ledger;
 use crate::reaction::subhandlers::{Difference, SubhandlerPlan};
@@ -298,7 +298,7 @@ fn candidates(
     // If the filters exclude the marked handlers, the reason is a different one, and the filters are evaluated for that.
     let real = reason(
         candidates.iter().any(|it| it.marked && it.applies),
-        candidates.iter().any(|it| it.resumes && it.applies),
+        candidates.iter().any(|it| it.resumes() && it.applies),
     );
     if real == supposed { (real, candidates) } else { (real, candidates_for(real)) }
 }
@@ -337,7 +337,7 @@ pub(crate) fn plan(input: &Input<'_>) -> Plan {
         gone: facts.life == Life::Gone,
         is_held_in_background: facts.is_held_in_background,
         outcomes: None,
-        seen: ObjectMemory { has_planned_background: true, ..input.seen.clone() },
+        seen: ObjectMemory { background: Background::Planned, ..input.seen.clone() },
     };
     prepare(input, facts, &mut plan);
     let awaits_records = plan.cycle.as_ref().is_some_and(|it| it.awaits_records());

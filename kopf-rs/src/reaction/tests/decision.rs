@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::world::handlers;
 use crate::handler::definition::Handler;
 use crate::handler::subject::Reason;
-use crate::reaction::comparison::Candidate;
+use crate::reaction::comparison::{Candidate, Children};
 use crate::reaction::cycle::Mode;
 use crate::reaction::plan::{Decision, Facts, Life, decide};
 use crate::reaction::progress_table::Ledger;
@@ -30,7 +30,7 @@ fn facts(life: Life, reason: Option<Reason>, handlers: &[Arc<Handler>], bits: u3
         applies: bit(at),
         concerned: true,
         marked: false,
-        resumes: false,
+        children: Children::AtRest,
         own: None,
     });
     Facts {
