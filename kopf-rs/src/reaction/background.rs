@@ -219,12 +219,6 @@ impl BackgroundMemory {
         })
     }
 
-    /// Returns true if the memory contains the handler, in any phase.
-    #[cfg(test)]
-    pub(crate) fn knows(&self, handler: &Handler) -> bool {
-        self.runs.iter().any(|run| is_same(&run.handler, handler))
-    }
-
     /// Returns the next time to plan without a change.
     pub(crate) fn due(&self, wall_ahead: SignedDuration) -> Option<Timestamp> {
         let due = |run: &BackgroundRun| match &run.phase {

@@ -1,7 +1,6 @@
 //! Tests of `reaction` by the scenarios and rows of `tests/ledger.yaml`: small worlds in, calls and writes out.
 
 mod background;
-mod background_history;
 mod background_world;
 mod change;
 mod clock_skew;

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::history::{Dice, explore};
 use super::world::{World, handlers, own, reconciler};
 use crate::object::resource::Resource;
+use crate::reaction::background::BackgroundMemory;
 
 /// Longer than any delay, shorter than any resync.
 const LONG: i64 = 3600;
@@ -46,7 +47,10 @@ impl History {
         match dice.roll(12) {
             _ if world.object.is_none() => {
                 self.changed = self.steps;
-                world.create_another();
+                world.running.clear();
+                world.background = BackgroundMemory::default();
+                world.seen = None;
+                world.create(json!({}));
             }
             0 | 1 => {
                 self.changed = self.steps;

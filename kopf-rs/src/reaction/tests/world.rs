@@ -268,13 +268,6 @@ impl World {
         self.now = self.wake_at.unwrap_or(self.now).max(self.now);
         self.wake_at.is_some()
     }
-    /// Creates an object that has nothing to do with the former one.
-    pub(super) fn create_another(&mut self) -> &mut Self {
-        self.running.clear();
-        self.background = BackgroundMemory::default();
-        self.seen = None;
-        self.create(json!({}))
-    }
     pub(super) fn sleep(&mut self, seconds: u64) -> &mut Self {
         self.now = self.now.checked_add(Duration::from_secs(seconds)).unwrap();
         self
