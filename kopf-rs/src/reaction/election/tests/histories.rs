@@ -5,10 +5,8 @@
 //! `KOPF_RS_SEED` replays a history, `KOPF_RS_HISTORIES` sets their number.
 
 mod gap;
-mod mutant;
 
-use gap::{Gap, LOST_REQUEST};
-use mutant::Mutant;
+use gap::LOST_REQUEST;
 
 use super::super::*;
 use super::TIMES;
@@ -29,6 +27,28 @@ enum Sleep {
     Frozen(u64),
     /// One of them stops.
     Suspended(u64),
+}
+
+/// A defect of the election that the histories must detect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mutant {
+    None,
+    /// A term starts with the response.
+    StampAfterReply,
+    /// A request that was allowed once is sent whenever there is a connection.
+    NoSecondCheck,
+    /// The Lease is released regardless of its holder.
+    BlindRelease,
+    /// The Lease is replaced in any version.
+    NoVersion,
+    /// Only the clock that stops during suspension is used.
+    MonotonicOnly,
+    /// A waiting instance does not wait for the duration in the record.
+    ShortWait,
+    /// Objects are written in any version.
+    Unbound,
+    /// A candidate checks the Lease only every half minute.
+    RareLook,
 }
 
 struct Node {
@@ -87,7 +107,8 @@ struct World {
     mail: Vec<(u64, Message)>,
     token: u64,
     deleted: Option<u64>,
-    gap: Gap,
+    /// The end of the last time with a leader, or the last change of the Lease by others.
+    gap_since: u64,
 }
 
 impl World {
@@ -105,7 +126,7 @@ impl World {
             mail: Vec::new(),
             token: 0,
             deleted: None,
-            gap: Gap::default(),
+            gap_since: 0,
         };
         for number in 0..3 {
             let node = world.node(number, 0);
@@ -266,7 +287,7 @@ impl World {
 
     fn delete(&mut self) {
         if let Some(lease) = self.lease.take() {
-            self.gap.since = self.now;
+            self.gap_since = self.now;
             self.version += 1;
             self.deleted = Some(self.now);
             let mut last = lease;
@@ -278,7 +299,7 @@ impl World {
     fn edit(&mut self, change: impl FnOnce(&mut Value)) {
         if let Some(mut lease) = self.lease.take() {
             // A candidate waits for the whole duration after each change of the record.
-            self.gap.since = self.now;
+            self.gap_since = self.now;
             change(&mut lease);
             self.store(lease);
         }

@@ -9,12 +9,6 @@ const LONGEST_GAP: u64 = 34_000;
 /// A lost or late request of a candidate may delay its next one by its timeout and one retry.
 pub(super) const LOST_REQUEST: u64 = 10_000;
 
-/// The time without a leader for which only the election is responsible.
-#[derive(Default)]
-pub(super) struct Gap {
-    pub(super) since: u64,
-}
-
 impl World {
     /// Fails when an undisturbed candidate has left the operator without a leader for too long.
     pub(super) fn check_gap(&mut self) -> Result<(), String> {
@@ -32,13 +26,13 @@ impl World {
             }
         }
         if has_leader {
-            self.gap.since = now;
+            self.gap_since = now;
             self.nodes.iter_mut().for_each(|it| it.excused = 0);
             return Ok(());
         }
         // Faults of one candidate do not prevent another one from taking the Lease, so each has its own allowance.
         let gaps = self.nodes.iter().map(|it| {
-            let since = it.undisturbed_since.max(self.gap.since);
+            let since = it.undisturbed_since.max(self.gap_since);
             (now - since).saturating_sub(it.excused)
         });
         let gap = gaps.max().unwrap_or_default();
