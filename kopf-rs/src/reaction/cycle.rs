@@ -429,7 +429,8 @@ impl Turn {
         if self.openness == Openness::Held && open.iter().any(is_waited_for) {
             open.retain(is_waited_for);
         }
-        let candidates: Vec<_> = open.iter().map(|at| due(members[*at].1)).collect();
+        let due = open.iter().map(|at| &members[*at].1);
+        let candidates: Vec<_> = due.map(|it| DueHandler::new(&it.handler.id, it.record.retries)).collect();
         let picked = lifecycle.pick(body, &candidates, random);
         let picked: Vec<usize> = picked.into_iter().map(|it| open[it]).collect();
         let begin = |at: usize| {
@@ -445,9 +446,4 @@ impl Turn {
         let is_time = member.record.is_due(self.now) || self.is_last;
         !member.is_suspended() && member.is_open(self.openness) && is_time
     }
-}
-
-/// Returns a member in the form for lifecycles.
-fn due(member: &Member) -> DueHandler<'_> {
-    DueHandler::new(&member.handler.id, member.record.retries)
 }

@@ -32,7 +32,7 @@ const MONTH: Duration = Duration::from_secs(31 * 24 * 3600);
 pub(super) struct Ledger(BTreeMap<Arc<str>, Row>);
 
 /// One handler or sub-handler.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     /// The current record, which the object is to carry: at first memory's, or else the object's.
     pub(super) record: Option<Record>,
@@ -232,14 +232,7 @@ impl Ledger {
 
     /// Enters a handler's outcome.
     pub(super) fn enter(&mut self, id: &Arc<str>, record: Record) {
-        let row = self.0.entry(id.clone()).or_insert(Row {
-            record: None,
-            stored: None,
-            damage: None,
-            is_in_memory: false,
-            is_sub: false,
-        });
-        row.record = Some(record);
+        self.0.entry(id.clone()).or_default().record = Some(record);
     }
 
     /// Enters a sub-handler's outcome.

@@ -95,9 +95,6 @@ pub(crate) fn settle(mut plan: Plan, attempted: Vec<Attempted>, patch: Patch, no
     }
 }
 
-/// Adds or removes a finalizer in a patch, and returns the finalizers that the object must have for that.
-type EditFinalizers = fn(&Body, &str, &mut Patch) -> Vec<String>;
-
 struct Settling {
     plan: Plan,
     /// The changes that handlers want, from this pass and from earlier ones that could not be written.
@@ -165,7 +162,12 @@ impl Settling {
         self.write(&changes).patch
     }
 
-    fn change_finalizer(mut self, edit: EditFinalizers, left: &Ledger) -> Effects {
+    /// Adds or removes the finalizer. `edit` does so in a patch, and returns the finalizers that the object must have for that.
+    fn change_finalizer(
+        mut self,
+        edit: fn(&Body, &str, &mut Patch) -> Vec<String>,
+        left: &Ledger,
+    ) -> Effects {
         let mut patch = self.write_unwritten(left);
         let (body, name) = (&self.plan.body, &self.plan.persistence.finalizer);
         self.effects.expected_finalizers = Some(edit(body, name, &mut patch));

@@ -19,7 +19,8 @@ fn restarted_in_mid_cycle(persistence: Persistence) -> World {
 
 #[test]
 fn with_progress_in_a_storage_of_a_user_what_has_finished_is_not_called_again_after_a_restart() {
-    let mut world = restarted_in_mid_cycle(Persistence::named("op").progress(StatusProgressStorage::default()));
+    let mut world =
+        restarted_in_mid_cycle(Persistence::named("op").progress(StatusProgressStorage::default()));
     assert_eq!(world.calls(), "");
     world.wait();
     assert_eq!((world.calls().as_str(), world.wake_at), ("d create#1", None));
