@@ -4,7 +4,7 @@
 //! Must not know sockets, nor the wire format of the answer.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -34,6 +34,7 @@ use crate::happening::webhooks::Reviewing;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::object::resource::Resource;
+use crate::rt::mutex::Mutex;
 
 /// Answers admission reviews.
 pub(crate) struct Reviewer {
@@ -42,7 +43,7 @@ pub(crate) struct Reviewer {
     invoker: Arc<Invoker>,
     context: CauseContext,
     /// The served resources; `None` until discovery has reported them.
-    served: RwLock<Vec<Arc<Resource>>>,
+    served: Mutex<Vec<Arc<Resource>>>,
     has_discovery: bool,
 }
 
@@ -79,15 +80,14 @@ impl Reviewer {
             routes,
             invoker: group.invoker,
             context: group.context,
-            served: RwLock::default(),
+            served: Mutex::default(),
             has_discovery,
         }
     }
 
     /// Stores the served resources, their names and their subresources.
     pub(crate) fn served(&self, resources: Vec<Resource>) {
-        let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
-        *served = resources.into_iter().map(Arc::new).collect();
+        *self.served.lock() = resources.into_iter().map(Arc::new).collect();
     }
 
     /// Answers the review that was posted to `path`, within the `deadline`.
@@ -142,7 +142,7 @@ impl Reviewer {
     }
 
     fn resource(&self, review: &Review) -> Option<Arc<Resource>> {
-        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        let served = self.served.lock();
         let asked = &review.resource;
         let is_asked = |it: &&Arc<Resource>| {
             (&it.group, &it.version, &it.plural) == (&asked.group, &asked.version, &asked.plural)

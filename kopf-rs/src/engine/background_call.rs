@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use kopf_rs_schedule::HandlerKind;
 
+use crate::engine::attempt::told_while_running;
 use crate::engine::mailbox::{Message, ReturnedCall, Snapshot};
-use crate::engine::overdue::told_while_running;
 use crate::engine::report::report;
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::running_calls::RunningCall;

@@ -3,12 +3,13 @@
 //! Exists only where a status page may ask for them. Must not know outcomes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use crate::engine::memory::Version;
 use crate::object::reference::Reference;
+use crate::rt::mutex::Mutex;
 
 /// All running calls. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +54,7 @@ impl CallsInFlight {
             version,
             since: Instant::now(),
         };
-        let mut calls = self.lock();
+        let mut calls = self.0.lock();
         calls.next += 1;
         let number = calls.next;
         calls.running.insert(number, call);
@@ -62,16 +63,12 @@ impl CallsInFlight {
 
     /// Returns the running calls, the oldest first.
     pub(crate) fn all(&self) -> Vec<CallInFlight> {
-        self.lock().running.values().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().running.values().cloned().collect()
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.calls.lock().running.remove(&self.number);
+        self.calls.0.lock().running.remove(&self.number);
     }
 }

@@ -16,7 +16,7 @@ mod watched;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -41,6 +41,7 @@ use crate::object::essence::Marks;
 use crate::object::hierarchy::OwnerFacts;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
+use crate::rt::mutex::Mutex;
 
 /// Minimum interval between two discoveries that search for an unknown kind.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(5);
@@ -242,7 +243,7 @@ impl ChildApplier {
     }
 
     fn may_look_for_kinds(&self) -> bool {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked = self.looked.lock();
         let now = Instant::now();
         let may = looked.is_none_or(|at| now.duration_since(at) >= LOOK_FOR_KINDS);
         if may {

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,6 +22,7 @@ use crate::handler::event_sink::OperatorSink;
 use crate::handler::logger::Logger;
 use crate::happening::webhooks::Converting;
 use crate::object::body::Body;
+use crate::rt::mutex::Mutex;
 
 /// Answers conversion reviews. Clones share all state.
 #[derive(Clone)]
@@ -180,7 +181,7 @@ impl Told {
     }
 
     fn is_news(&self, text: &str) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         if told.len() >= TOLD {
             told.clear();
         }
@@ -302,7 +303,7 @@ mod tests {
         let (ends, waits) = std::sync::mpsc::channel::<()>();
         let waits = Mutex::new(waits);
         let converter = converter(conversion("up", move |spec: Value| {
-            let ended = waits.lock().unwrap().recv();
+            let ended = waits.lock().recv();
             assert!(ended.is_err(), "nobody sends anything");
             Ok(spec)
         }));
@@ -336,8 +337,8 @@ mod tests {
         let calls = Arc::new(Mutex::new(0));
         let counted = calls.clone();
         let converter = converter(conversion("up", move |spec: Value| {
-            *counted.lock().unwrap() += 1;
-            let _ = waits.lock().unwrap().recv();
+            *counted.lock() += 1;
+            let _ = waits.lock().recv();
             Ok(spec)
         }));
         let (sender, mut gone) = tokio::sync::oneshot::channel();
@@ -350,6 +351,6 @@ mod tests {
         assert!(gone.try_recv().is_err(), "the thread has it");
         drop(ends);
         gone.await.expect("it is dropped");
-        assert!(*calls.lock().unwrap() <= 1);
+        assert!(*calls.lock() <= 1);
     }
 }

@@ -25,8 +25,8 @@ pub(super) struct CrashNotes {
     /// The build of the operator. Another build may have fixed its handlers, so it starts without suspects.
     program: String,
     /// The number of consecutive crashes soon after the start.
-    ends: u32,
-    suspects: Vec<Suspect>,
+    pub(super) ends: u32,
+    pub(super) suspects: Vec<Suspect>,
     running: BTreeMap<u64, NotedCall>,
     next: u64,
     /// The operator was asked to end, so the end of the process is no crash.
@@ -151,15 +151,6 @@ impl CrashNotes {
     fn place(&self, called: &Called, uid: &str) -> Option<usize> {
         let mut suspects = self.suspects.iter();
         suspects.position(|it| it.call.called.is_same(called) && it.call.object.uid == uid)
-    }
-
-    /// Returns the number of consecutive crashes.
-    pub(super) fn ends(&self) -> u32 {
-        self.ends
-    }
-
-    pub(super) fn suspects(&self) -> &[Suspect] {
-        &self.suspects
     }
 
     /// Returns whether a call for the object is a suspect.

@@ -5,9 +5,9 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::object::reference::Reference;
+use crate::rt::mutex::Mutex;
 
 /// A permanent failure of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Failures {
             return;
         };
         line.push(b'\n');
-        let mut lines = self.lock();
+        let mut lines = self.lines.lock();
         if !self.keeps_all {
             if lines.capacity() == 0 {
                 lines.reserve_exact(Self::KEPT);
@@ -72,7 +72,7 @@ impl Failures {
     }
 
     pub(super) fn all(&self) -> Vec<Failure> {
-        let mut lines = self.lock();
+        let mut lines = self.lines.lock();
         let lines = lines.make_contiguous().split(|byte| *byte == b'\n');
         let failure = |line| {
             let (handler, api_version, kind, name, namespace, uid) =
@@ -80,10 +80,6 @@ impl Failures {
             Some(Failure { handler, object: Some(Reference { api_version, kind, name, namespace, uid }) })
         };
         lines.filter_map(failure).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<u8>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,7 +106,7 @@ mod tests {
             for failures in [&last, &all] {
                 failures.add("spec/\"x\"", &object(number));
             }
-            assert!(last.lock().capacity() <= 2 * Failures::KEPT);
+            assert!(last.lines.lock().capacity() <= 2 * Failures::KEPT);
         }
         let expected = |number| Failure { handler: "spec/\"x\"".into(), object: Some(object(number)) };
         assert_eq!(all.all(), (0..MANY).map(expected).collect::<Vec<_>>());

@@ -2,7 +2,7 @@
 //!
 //! Guarantees that no event of a watch follows its end. Must not know what followers do with events.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use crate::cluster::watch::ObjectForm;
 use crate::engine::object_table::StreamId;
@@ -10,6 +10,7 @@ use crate::engine::resource_handlers::ResourceHandlers;
 use crate::handler::definition::Handler;
 use crate::object::collection::Collection;
 use crate::object::resource::Resource;
+use crate::rt::mutex::Mutex;
 
 /// A watch that feeds the engine. Clones are the same watch.
 #[derive(Clone)]
@@ -45,16 +46,12 @@ impl EngineWatch {
 
     /// Lets the caller feed an event, unless the watch is over. Its end waits until the returned guard is dropped.
     pub(super) fn feeding(&self) -> Option<MutexGuard<'_, bool>> {
-        Some(self.lock()).filter(|is_over| !**is_over)
+        Some(self.is_over.lock()).filter(|is_over| !**is_over)
     }
 
     /// Notes that the watch is over.
     pub(super) fn end(&self) {
-        *self.lock() = true;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.is_over.lock() = true;
     }
 }
 

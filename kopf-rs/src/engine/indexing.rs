@@ -9,7 +9,7 @@ mod leftovers;
 pub(crate) mod objects;
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -26,11 +26,12 @@ use crate::handler::index::erased::Indices;
 use crate::handler::memo::Memo;
 use crate::happening::serving::Serving;
 use crate::object::key::Key;
+use crate::rt::mutex::Mutex;
 
 /// The indices and their contents.
 pub(crate) struct Indexing {
     objects: Mutex<IndexedObjects>,
-    /// At least one index is declared.
+    /// At least one index is declared; otherwise no object is ever added.
     is_used: bool,
     /// Cancelled as soon as handlers may be called.
     ready: CancellationToken,
@@ -74,7 +75,7 @@ impl Indexing {
     pub(crate) async fn look_after_readiness(&self) -> Infallible {
         while !self.ready.is_cancelled() {
             let changed = self.changed.notified();
-            let readiness = self.lock().readiness(Instant::now());
+            let readiness = self.objects.lock().readiness(Instant::now());
             match readiness {
                 Readiness::Ready(missing) => {
                     report_of_operator(&if missing.is_empty() {
@@ -96,59 +97,50 @@ impl Indexing {
 
     /// Waits until handlers may be called at all, and until the newest known state of this object is indexed.
     pub(super) async fn indexed(&self, key: &Key) {
-        if self.is_used {
-            if !self.ready.is_cancelled() {
-                // Boxed, as is the other wait, because a waiting worker must be small.
-                Box::pin(self.ready.cancelled()).await;
-            }
-            self.object_indexed(key).await;
+        if !self.ready.is_cancelled() {
+            // Boxed, as is the other wait, because a waiting worker must be small.
+            Box::pin(self.ready.cancelled()).await;
         }
+        self.object_indexed(key).await;
     }
 
     /// Returns whether the newest known state of this object is not indexed yet.
     pub(super) fn is_behind(&self, key: &Key) -> bool {
-        self.is_used && self.lock().waiting(key).is_some()
+        self.objects.lock().waiting(key).is_some()
     }
 
     /// Registers a handler that is about to be called for a state. If an index of its kind lacks that state, the handler is called again
     /// later.
     pub(super) fn is_read(&self, state: &IndexedVersion, reader: LateReader) {
-        if self.is_used {
-            self.lock().is_read(state, reader);
-        }
+        self.objects.lock().is_read(state, reader);
     }
 
     /// Takes the handlers that have to be called again.
     pub(super) fn take_late_readers(&self) -> Vec<LateReader> {
-        if self.is_used { self.lock().take_late_readers() } else { Vec::new() }
+        self.objects.lock().take_late_readers()
     }
 
     /// Returns the state of each index.
     pub(super) fn facts(&self) -> Vec<IndexFacts> {
-        if self.is_used { self.lock().facts() } else { Vec::new() }
+        self.objects.lock().facts()
     }
 
     /// Waits until the newest known state of this object is indexed.
     pub(super) async fn object_indexed(&self, key: &Key) {
-        if self.is_used {
-            let waiting = self.lock().waiting(key);
-            if let Some(waiting) = waiting {
-                Box::pin(waiting.end()).await;
-            }
+        let waiting = self.objects.lock().waiting(key);
+        if let Some(waiting) = waiting {
+            Box::pin(waiting.end()).await;
         }
     }
 
     /// Returns the memo of an object that has a worker. `own` is the memo that the worker kept while idle.
-    pub(super) fn memo(&self, key: &Key, own: Option<Memo>, operators: &Memo) -> Memo {
-        if self.is_used {
-            return self.lock().memo(key, own);
-        }
-        own.unwrap_or_else(|| operators.copied())
+    pub(super) fn memo(&self, key: &Key, own: Option<Memo>) -> Memo {
+        self.objects.lock().memo(key, own)
     }
 
     /// Stores the memo of an idle worker. Returns the memo if the worker has to keep it itself.
     pub(super) fn rest(&self, key: &Key, memo: Memo) -> Option<Memo> {
-        let kept = if self.is_used { self.lock().rest(key, memo) } else { Some(memo) };
+        let kept = self.objects.lock().rest(key, memo);
         kept.filter(|memo| !memo.is_idle())
     }
 
@@ -162,7 +154,7 @@ impl Indexing {
         if !self.is_used {
             return T::default();
         }
-        let mut objects = self.lock();
+        let mut objects = self.objects.lock();
         let changed = change(&mut objects);
         let leftovers = objects.take_leftovers();
         drop(objects);
@@ -171,9 +163,5 @@ impl Indexing {
             self.changed.notify_one();
         }
         changed
-    }
-
-    fn lock(&self) -> MutexGuard<'_, IndexedObjects> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,7 +3,6 @@
 //! Async handlers run on a separate runtime if one is given, so that a handler that blocks delays only other handlers; else on the caller's
 //! runtime. Must not know what follows from an outcome.
 
-mod begin;
 mod handover;
 
 use std::any::Any;
@@ -20,7 +19,6 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, dispatcher};
 
-use crate::engine::invoke::begin::Begin;
 use crate::engine::invoke::handover::Handover;
 use crate::engine::metered::MeteredCall;
 use crate::engine::report::report;
@@ -40,6 +38,7 @@ use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::rt::broken_pipe::drop_if_lost;
 use crate::rt::clock::Clock;
+use crate::rt::mutex::Mutex;
 
 /// Handlers that are called apart from the workers, and the context of their calls.
 pub(crate) struct HandlerGroup {
@@ -125,39 +124,34 @@ impl Invoker {
         stop: CutOff<'_>,
     ) -> Result<Outcome, Cancelled> {
         let metered = MeteredCall::begin(&self.meter, cause);
-        let called = self.called(cause, about, patch, stop);
+        let called = async {
+            // Created here, so that it lies within the span of the metered call.
+            let span = span(cause, about);
+            match &cause.handler.callee {
+                Callee::Fn(Function::Async(function)) => {
+                    self.call(*function, cause, span, (patch, stop)).await
+                }
+                Callee::Closure(function) => {
+                    let function = function.clone();
+                    self.call(move |cause, patch| function(cause, patch), cause, span, (patch, stop)).await
+                }
+                Callee::Fn(Function::Blocking(function)) => {
+                    // Boxed, as is the next one: a future is as large as its largest branch, and async calls, of which there are many, need
+                    // less.
+                    let called = Box::pin(self.on_a_thread(*function, cause, patch, stop));
+                    called.instrument(span).await
+                }
+                Callee::BlockingClosure(function) => {
+                    let function = function.clone();
+                    let call = move |cause: &Cause, patch: &mut Patch| function(cause, patch);
+                    let called = Box::pin(self.on_a_thread(call, cause, patch, stop));
+                    called.instrument(span).await
+                }
+            }
+        };
         let called = called.instrument(metered.span()).await;
         metered.end(called.as_ref().ok());
         called
-    }
-
-    async fn called(
-        &self,
-        cause: &HandlerCall,
-        about: &Reference,
-        patch: &mut Patch,
-        stop: CutOff<'_>,
-    ) -> Result<Outcome, Cancelled> {
-        let span = span(cause, about);
-        match &cause.handler.callee {
-            Callee::Fn(Function::Async(function)) => self.call(*function, cause, span, (patch, stop)).await,
-            Callee::Closure(function) => {
-                let function = function.clone();
-                self.call(move |cause, patch| function(cause, patch), cause, span, (patch, stop)).await
-            }
-            Callee::Fn(Function::Blocking(function)) => {
-                // Boxed, as is the next one: a future is as large as its largest branch, and async calls, of which there are many, need
-                // less.
-                let called = Box::pin(self.on_a_thread(*function, cause, patch, stop));
-                called.instrument(span).await
-            }
-            Callee::BlockingClosure(function) => {
-                let function = function.clone();
-                let call = move |cause: &Cause, patch: &mut Patch| function(cause, patch);
-                let called = Box::pin(self.on_a_thread(call, cause, patch, stop));
-                called.instrument(span).await
-            }
-        }
     }
 
     async fn call(
@@ -195,10 +189,10 @@ impl Invoker {
         (patch, stop): (&mut Patch, CutOff<'_>),
     ) -> Result<Outcome, Cancelled> {
         let (left, cancelled) = (self.left(cause), stop.cancelled.clone());
-        let (attempted, begin) = (cause.clone(), Begin::new(std::mem::take(patch)));
+        let (attempted, begin) = (cause.clone(), NotBegun::new(Mutex::new(Some(std::mem::take(patch)))));
         let of_task = begin.clone();
         let task = async move {
-            let mut taken = of_task.begin()?;
+            let mut taken = of_task.lock().take()?;
             let called = attempt(call, &attempted, left, &cancelled, &mut taken).await;
             Some((called, taken))
         };
@@ -207,7 +201,7 @@ impl Invoker {
             biased;
             ended = &mut task => ended,
             () = stop.is_past(GRACE) => {
-                if let Some(untouched) = begin.call_off() {
+                if let Some(untouched) = begin.lock().take() {
                     *patch = untouched;
                     return Err(Cancelled);
                 }
@@ -242,11 +236,11 @@ impl Invoker {
             place = self.blocking.clone().acquire_owned(), if !needs_no_place => place.ok(),
             () = std::future::ready(()), if needs_no_place => None,
         };
-        let (attempt, begin) = (cause.clone(), Begin::new(std::mem::take(patch)));
+        let (attempt, begin) = (cause.clone(), NotBegun::new(Mutex::new(Some(std::mem::take(patch)))));
         let (span, of_thread) = (Span::current(), begin.clone());
         let work = move || {
             let _place = place;
-            let mut taken = of_thread.begin()?;
+            let mut taken = of_thread.lock().take()?;
             let current = Arc::new(attempt.cause.clone());
             let called = || {
                 let _current = current::enter(&current);
@@ -278,7 +272,7 @@ impl Invoker {
     async fn patiently<T>(
         &self,
         cause: &HandlerCall,
-        (begin, patch): (&Begin, &mut Patch),
+        (begin, patch): (&NotBegun, &mut Patch),
         mut thread: Thread<T>,
         stop: CutOff<'_>,
     ) -> Result<Option<T>, String> {
@@ -287,7 +281,7 @@ impl Invoker {
                 biased;
                 ended = &mut thread => return ended,
                 () = stop.cancelled.cancelled() => {}
-                () = tokio::time::sleep(left) => if begin.has_begun() {
+                () = tokio::time::sleep(left) => if begin.lock().is_none() {
                     report_overdue(cause, EndOfCall::Timeout(limit));
                 }
             }
@@ -297,7 +291,7 @@ impl Invoker {
             ended = &mut thread => return ended,
             () = stop.cancelled.cancelled() => {}
         }
-        if let Some(untouched) = begin.call_off() {
+        if let Some(untouched) = begin.lock().take() {
             *patch = untouched;
             return Ok(None);
         }
@@ -337,6 +331,10 @@ impl CutOff<'_> {
 fn has_its_own_thread(handler: &Handler) -> bool {
     matches!(handler.kind, HandlerKind::Daemon | HandlerKind::OnLogin)
 }
+
+/// The patch of a call that waits for a thread. The call begins by taking it, and is called off by the same step, so only one of the two can
+/// succeed.
+type NotBegun = Arc<Mutex<Option<Patch>>>;
 
 /// The outcome of a call on a thread; `None` if the call was cancelled before it began.
 type Thread<T> = Pin<Box<dyn Future<Output = Result<Option<T>, String>> + Send>>;

@@ -3,13 +3,14 @@
 //! Exists only where a status page may ask for them. Must not know what went wrong.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use tracing::Level;
 
 use crate::happening::Happening;
 use crate::object::reference::Reference;
+use crate::rt::mutex::Mutex;
 
 /// The most recent errors. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +38,7 @@ impl LastErrors {
             return;
         }
         let line = happening.to_string().chars().take(LONGEST).collect();
-        let mut errors = self.lock();
+        let mut errors = self.0.lock();
         if errors.len() >= KEPT {
             errors.pop_front();
         }
@@ -46,11 +47,7 @@ impl LastErrors {
 
     /// Returns the errors, the newest first.
     pub(crate) fn all(&self) -> Vec<LastError> {
-        self.lock().iter().rev().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<LastError>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().iter().rev().cloned().collect()
     }
 }
 

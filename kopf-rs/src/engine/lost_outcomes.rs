@@ -4,10 +4,10 @@
 //! Must not know how often a write was tried.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 
 use crate::engine::report::report_of_operator;
 use crate::happening::working::Working;
+use crate::rt::mutex::Mutex;
 
 /// The objects whose outcomes were given up, by outage.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ struct Lost {
 impl LostOutcomes {
     /// Notes that the outcomes of this object's handlers are not written because of an `outage`.
     pub(super) fn add(&self, outage: String, uid: &str, error: String) {
-        let mut lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lost = self.0.lock();
         let lost = lost.entry(outage).or_default();
         lost.uids.insert(uid.to_owned());
         lost.error = error;
@@ -31,7 +31,7 @@ impl LostOutcomes {
 
     /// Reports all lost outcomes, one line for each outage. A second call reports nothing.
     pub(super) fn tell(&self) {
-        let mut lost = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lost = self.0.lock();
         for lost in std::mem::take(&mut *lost).into_values() {
             report_of_operator(&Working::OutcomesLost { objects: lost.uids.len(), error: lost.error });
         }

@@ -138,8 +138,7 @@ impl Mailbox {
         if self.ended || self.is_deletion() {
             return;
         }
-        let newest = self.state.take();
-        let newest = newest.map(|Pending { raw, kind, .. }| Snapshot { raw, kind });
+        let newest = self.state.take().map(|it| it.snapshot());
         if let Some(origin) = newest.or(taken_over) {
             self.unread = Some(origin);
         }
@@ -197,8 +196,7 @@ impl Mailbox {
 
     /// Returns the newest snapshot of the object among its messages.
     pub(crate) fn origin(&self) -> Option<Snapshot> {
-        let state =
-            self.state.as_ref().map(|state| Snapshot { raw: state.raw.clone(), kind: state.kind.clone() });
+        let state = self.state.as_ref().map(Pending::snapshot);
         let returned = || self.returned.last().map(|call| call.origin.clone());
         let children = || self.children.as_ref().map(|it| it.origin.clone());
         let known = state.or_else(returned).or_else(children);
@@ -228,6 +226,17 @@ impl Mailbox {
         self.state.as_ref()
     }
 
+    /// Returns whether there is a state that is not known yet, or an absence.
+    pub(crate) fn has_news(&self, memory: &Memory) -> bool {
+        self.state.as_ref().is_some_and(|it| !it.is_known_to(memory))
+    }
+
+    /// Returns the state if it contains a change. If a server-side selector no longer shows the object, that is no state: the object may be
+    /// deleted or may still exist.
+    pub(crate) fn change(&self, memory: &Memory) -> Option<&Pending> {
+        self.state.as_ref().filter(|it| !it.is_absence() && !it.is_known_to(memory))
+    }
+
     pub(crate) fn is_deletion(&self) -> bool {
         self.state.as_ref().is_some_and(Pending::is_deletion)
     }
@@ -246,6 +255,10 @@ impl Pending {
     /// Returns whether the watch no longer shows the object: it is deleted, or has left a server-side selector.
     pub(crate) fn is_absence(&self) -> bool {
         self.event == EventType::Deleted
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot { raw: self.raw.clone(), kind: self.kind.clone() }
     }
 
     /// Returns whether the state contains nothing new: it is not newer than the known one.

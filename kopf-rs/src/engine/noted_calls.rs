@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -23,6 +23,7 @@ use crate::object::body::Body;
 use crate::object::reference::Reference;
 use crate::reaction::input::{Suspension, state_for, state_for_functions};
 use crate::rt::locked_file::{LockedFile, Opened};
+use crate::rt::mutex::Mutex;
 use crate::state::Persistence;
 
 /// The time for which calls are noted after a crash.
@@ -105,7 +106,7 @@ impl NotedCalls {
     }
 
     fn new(path: &Path, notes: CrashNotes, file: Option<LockedFile>) -> Self {
-        let is_needed = notes.ends() > 0 || !notes.suspects().is_empty();
+        let is_needed = notes.ends > 0 || !notes.suspects.is_empty();
         Self {
             path: path.to_owned(),
             until: is_needed.then(|| Instant::now() + NOTED),
@@ -122,15 +123,15 @@ impl NotedCalls {
 
     /// Logs how the operator ended before.
     pub(crate) fn report(&self) {
-        let kept = self.kept();
-        if kept.notes.ends() > 0 {
+        let kept = self.kept.lock();
+        if kept.notes.ends > 0 {
             let path = self.path.display();
             tracing::info!(
                 "The operator ended abruptly before. It notes calls of handlers in {path} for {} minutes.",
                 NOTED.as_secs() / 60
             );
         }
-        let suspects = kept.notes.suspects();
+        let suspects = &kept.notes.suspects;
         let open = suspects.iter().filter(|it| !it.is_suspended()).count();
         for suspect in suspects.iter().take(NAMED) {
             let logger = Logger::of(Arc::new(suspect.call.object.clone()));
@@ -149,13 +150,13 @@ impl NotedCalls {
         if self.until.is_none() {
             return Vec::new();
         }
-        self.kept().notes.suspended(uid)
+        self.kept.lock().notes.suspended(uid)
     }
 
     /// Returns the number of crashes in calls of a handler for an object on the first request, and `None` later. The number is constant
     /// while the process lives, since only another crash would change it.
     pub(crate) fn news(&self, handler: &Handler, uid: &str) -> Option<u32> {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         let is_news = kept.reported.insert((Some(handler.id.clone()), false, uid.to_owned()));
         is_news.then(|| kept.notes.crashes(&handler.id, uid))?
     }
@@ -168,7 +169,7 @@ impl NotedCalls {
         state: impl FnOnce() -> String,
     ) -> Option<(Vec<UserCode>, u32)> {
         self.until?;
-        let kept = self.kept();
+        let kept = self.kept.lock();
         let mut condemned = kept.notes.condemned_functions(uid).peekable();
         condemned.peek()?;
         let state = state();
@@ -181,13 +182,13 @@ impl NotedCalls {
 
     /// Returns whether no line about this quarantine, or about the deletion that it holds up, has been logged yet.
     pub(crate) fn is_quarantine_news(&self, uid: &str, is_deleting: bool) -> bool {
-        self.kept().reported.insert((None, is_deleting, uid.to_owned()))
+        self.kept.lock().reported.insert((None, is_deleting, uid.to_owned()))
     }
 
     /// Clears the calls for a deleted object.
     pub(crate) fn deleted(&self, uid: &str) {
         if self.until.is_some() {
-            self.kept().record(|notes| notes.deleted(uid));
+            self.kept.lock().record(|notes| notes.deleted(uid));
         }
     }
 
@@ -196,7 +197,7 @@ impl NotedCalls {
         if self.until.is_none() {
             return;
         }
-        let suspects = self.kept().notes.suspects().to_vec();
+        let suspects = self.kept.lock().notes.suspects.clone();
         for object in suspects.iter().map(|it| &it.call.object).filter(|it| is_gone(it)) {
             self.deleted(&object.uid);
         }
@@ -206,7 +207,7 @@ impl NotedCalls {
     /// which calls are noted. Returns the permit of a suspect.
     pub(crate) async fn turn(&self, uid: &str) -> Option<QuarantinePermit> {
         let until = self.until?;
-        if !self.kept().notes.is_suspect(uid) {
+        if !self.kept.lock().notes.is_suspect(uid) {
             return None;
         }
         let turn = self.turn.clone().acquire_owned();
@@ -235,7 +236,7 @@ impl NotedCalls {
     pub(crate) async fn look_after(&self) {
         while self.until.is_some() {
             tokio::time::sleep(NOTED).await;
-            let mut kept = self.kept();
+            let mut kept = self.kept.lock();
             if kept.notes.lived() {
                 kept.rewrite();
             }
@@ -280,7 +281,7 @@ impl NotedCalls {
         let Some(until) = self.until else {
             return Noting::default();
         };
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         if Instant::now() >= until && !kept.notes.is_suspect(&about.uid) {
             return Noting::default();
         }
@@ -292,25 +293,21 @@ impl NotedCalls {
 
     /// Notes that the operator was asked to end, after which no end counts as a crash. Returns whether notes are kept.
     pub(crate) fn stopping(&self) -> bool {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         kept.record(CrashNotes::stopping);
         kept.file.is_some()
     }
 
     /// Ends cleanly. Only suspensions stay in the file.
     pub(crate) fn end(&self) {
-        let mut kept = self.kept();
-        let is_needed = kept.notes.suspects().iter().any(Suspect::is_suspended);
+        let mut kept = self.kept.lock();
+        let is_needed = kept.notes.suspects.iter().any(Suspect::is_suspended);
         if is_needed {
             let _ = kept.notes.stopping();
             kept.rewrite();
         } else if let Some(file) = kept.file.take() {
             let _ = file.remove();
         }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -357,7 +354,7 @@ impl Noting<'_> {
 
     fn close(&mut self, has_returned: bool) {
         if let Some((notes, number)) = self.0.take() {
-            notes.kept().record(|notes| notes.end(number, has_returned));
+            notes.kept.lock().record(|notes| notes.end(number, has_returned));
         }
     }
 }

@@ -9,7 +9,7 @@ mod queue;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -27,6 +27,7 @@ use crate::object::posted_event::{PostedEvent, Reporter, series_patch};
 use crate::reaction::event_series::SeriesUpdate;
 use crate::rt::backoff::Backoff;
 use crate::rt::clock::Clock;
+use crate::rt::mutex::Mutex;
 
 /// The maximum number of attempts for one request.
 const TRIES: u32 = 9;
@@ -77,13 +78,13 @@ impl EventPosting {
             let (told, forbidden) = (BTreeSet::new(), BTreeMap::new());
             let poster = Poster { queue: self.queue.clone(), setup, told, forbidden };
             let task = AbortOnDropHandle::new(tokio::spawn(poster.run()));
-            *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+            *self.task.lock() = Some(task);
         }
     }
 
     /// Posts the waiting Events within the time limit `patience`, and reports how many remain.
     pub(crate) async fn finish(&self, patience: Duration) {
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = self.task.lock().take();
         let Some(mut task) = task else {
             return;
         };

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -24,6 +24,7 @@ use crate::object::key::{Key, full_name};
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::rt::flow::Flow;
+use crate::rt::mutex::Mutex;
 
 pub(crate) mod facts;
 mod slot;
@@ -116,7 +117,7 @@ impl Queue {
     ) -> Flow {
         let flow = Flow::default();
         let opened = Stream { kind, flow: flow.clone() };
-        self.lock().objects.open(stream, opened, replaces, |slot, former, new| {
+        self.state.lock().objects.open(stream, opened, replaces, |slot, former, new| {
             if !new.kind.is_same(&former.kind) {
                 slot.outdate();
             }
@@ -133,7 +134,7 @@ impl Queue {
         quiet: impl Fn(&ResourceHandlers, &mut Memory, &Raw) -> bool,
     ) -> Vec<Key> {
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(missing) = state.objects.on_event(stream, &event, now) else {
             return Vec::new();
         };
@@ -160,7 +161,7 @@ impl Queue {
 
     /// Keeps the memories of objects of closed streams from now on, because the objects will be watched again.
     pub(crate) fn pause(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_paused = true;
         // All is listed, so remembered objects that have not been seen since the last pause are gone.
         if state.objects.watches().all(|(_, it)| it.is_listed) {
@@ -170,18 +171,18 @@ impl Queue {
 
     /// Ends the pause.
     pub(crate) fn resume(&self) {
-        self.lock().is_paused = false;
+        self.state.lock().is_paused = false;
     }
 
     /// Returns whether another instance or operator leads at present.
     pub(crate) fn is_paused(&self) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         state.is_paused || state.standby.is_some()
     }
 
     /// Ends a watch: forgets its idle objects, except for those whose daemons and timers are running, and notifies its workers.
     pub(crate) fn close(&self, stream: StreamId) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.objects.watch(stream).is_some() {
             for key in state.forget_those_at_rest(stream) {
                 // The worker reads the end of the watch first; the other message only names the object.
@@ -202,7 +203,7 @@ impl Queue {
 
     /// Posts a message for an object. The message is lost if the object is unknown.
     pub(crate) fn post(&self, key: &Key, mut message: Message) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(kind) = state.kind_of(key) {
             message.is_seen_by(kind);
         }
@@ -211,12 +212,12 @@ impl Queue {
 
     /// Notes that a child of the object has changed. The message is lost if the object is unknown.
     pub(crate) fn child_changed(&self, owner_uid: &str, kind: &Arc<Resource>) {
-        self.lock().child_changed(&Key::of_uid(owner_uid), kind);
+        self.state.lock().child_changed(&Key::of_uid(owner_uid), kind);
     }
 
     /// Notes that an object that a handler refers to has changed, which concerns the handler's objects of these names (`namespace/name`).
     pub(crate) fn target_changed(&self, handler: &str, names: &BTreeSet<Box<str>>, kind: &Arc<Resource>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_handled = |it: &ResourceHandlers| it.handlers.iter().any(|it| *it.id == *handler);
         let concerned = |slot: &Slot, kind: &ResourceHandlers| names.contains(&slot.name) && is_handled(kind);
         for key in state.keys_of(concerned) {
@@ -226,20 +227,20 @@ impl Queue {
 
     /// Takes the ended calls of daemons and timers.
     pub(crate) fn take_returned(&self, key: &Key) -> Vec<ReturnedCall> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mailbox = state.mailbox(key);
         mailbox.map(Mailbox::take_returned).unwrap_or_default()
     }
 
     /// Waits until there are workers to start. Cancel-safe.
     pub(crate) async fn ready(&self) {
-        let ready = self.lock().ready.clone();
+        let ready = self.state.lock().ready.clone();
         ready.notified().await;
     }
 
     /// Starts the requested workers, with the queue locked, so that whoever finds none to start finds them running.
     pub(crate) fn start_workers(&self, start: impl FnMut(WorkerStart)) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         std::mem::take(&mut state.starts).into_iter().for_each(start);
     }
 
@@ -253,7 +254,7 @@ impl Queue {
     /// Wakes idle objects whenever they are due.
     pub(crate) async fn wake_due(&self) -> Infallible {
         loop {
-            let first = self.lock().timers.first();
+            let first = self.state.lock().timers.first();
             let is_due = async {
                 match first {
                     Some(first) => tokio::time::sleep_until(first).await,
@@ -263,14 +264,14 @@ impl Queue {
             tokio::select! {
                 biased;
                 () = self.sooner.notified() => {}
-                () = is_due => self.lock().wake_due(Instant::now()),
+                () = is_due => self.state.lock().wake_due(Instant::now()),
             }
         }
     }
 
     /// Wakes all objects that may have timers with a schedule.
     pub(crate) fn look_at_schedules(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let may_be_due = |slot: &Slot, kind: &ResourceHandlers| {
             (!slot.is_at_rest() || slot.due().is_some()) && kind.has_schedules()
         };
@@ -280,7 +281,7 @@ impl Queue {
 
     /// Takes the next message for the object.
     pub(crate) fn take(&self, key: &Key) -> Option<Message> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let busy = state.busy_slot(key)?;
         busy.held_up = None;
         let message = busy.mailbox.take();
@@ -290,21 +291,21 @@ impl Queue {
 
     /// Notes that the server says that the object is gone, so that later events about that are ignored.
     pub(crate) fn mark_gone(&self, key: &Key) {
-        if let Some(mailbox) = self.lock().mailbox(key) {
+        if let Some(mailbox) = self.state.lock().mailbox(key) {
             mailbox.end();
         }
     }
 
     /// Notes that a request about the object has failed and will be repeated: its messages wait for the server.
     pub(crate) fn note_held_up(&self, key: &Key) {
-        if let Some(busy) = self.lock().busy_slot(key) {
+        if let Some(busy) = self.state.lock().busy_slot(key) {
             busy.held_up = Some(Instant::now());
         }
     }
 
     /// Examines the mailbox of the object; `None` if it has no worker.
     pub(crate) fn peek<T>(&self, key: &Key, look: impl FnOnce(&Mailbox) -> T) -> Option<T> {
-        self.lock().mailbox(key).map(|mailbox| look(mailbox))
+        self.state.lock().mailbox(key).map(|mailbox| look(mailbox))
     }
 
     /// Returns whether a deletion waits for the object, or the object is unknown.
@@ -312,26 +313,20 @@ impl Queue {
         self.peek(key, Mailbox::is_deletion).unwrap_or(true)
     }
 
-    /// Returns whether a newer state waits for the object.
-    pub(crate) fn has_news(&self, key: &Key, memory: &Memory) -> bool {
-        let is_news = |it: &Mailbox| it.state().is_some_and(|it| !it.is_known_to(memory));
-        self.peek(key, is_news).unwrap_or_default()
-    }
-
     /// Returns whether the object is remembered, or may be after a pause.
     pub(crate) fn remembers(&self, key: &Key) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         state.is_paused || state.objects.contains(key)
     }
 
     /// Returns whether an object of this uid is known.
     pub(crate) fn knows(&self, uid: &str) -> bool {
-        self.lock().objects.contains(&Key::of_uid(uid))
+        self.state.lock().objects.contains(&Key::of_uid(uid))
     }
 
     /// Ends a worker that has no more work, and keeps the memory of its object. Returns the memory if a message has arrived meanwhile.
     pub(crate) fn rest(&self, key: &Key, mut memory: Memory) -> Option<Memory> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let slot = state.objects.get_mut(key)?;
         let Work::Busy(busy) = &slot.work else {
             return None;
@@ -358,7 +353,7 @@ impl Queue {
     /// Ends the worker of an object that no longer exists. If the object exists again, returns the memory of an object that has just been
     /// seen for the first time, for the worker to continue with.
     pub(crate) fn remove(&self, key: &Key) -> Option<Memory> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(mailbox) = state.mailbox(key) {
             mailbox.cancel_take_over();
         }
@@ -373,7 +368,7 @@ impl Queue {
 
     /// Ends the worker of an object that is no longer watched. Returns the memory if the object is watched again meanwhile.
     pub(crate) fn forget(&self, key: &Key, memory: Memory) -> Option<Memory> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let again = match state.keep(key, memory) {
             Ok(()) => None,
             Err(memory) if state.arrived(key).is_some() => Some(memory),
@@ -392,7 +387,7 @@ impl Queue {
 
     /// Removes an object whose worker ended prematurely, as if the object had never been seen.
     pub(crate) fn drop_worker(&self, key: &Key) {
-        self.lock().remove(key);
+        self.state.lock().remove(key);
         self.changed.notify_waiters();
     }
 
@@ -400,7 +395,7 @@ impl Queue {
     pub(crate) async fn settled(&self) {
         loop {
             let changed = self.changed.notified();
-            if self.lock().is_settled() {
+            if self.state.lock().is_settled() {
                 return;
             }
             changed.await;
@@ -414,17 +409,13 @@ impl Queue {
 
     /// Returns the number of events so far.
     pub(crate) fn events(&self) -> u64 {
-        self.lock().events
+        self.state.lock().events
     }
 
     /// Returns the number of objects with a worker.
     #[cfg(test)]
     pub(crate) fn busy(&self) -> usize {
-        self.lock().busy
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().busy
     }
 }
 

@@ -5,9 +5,11 @@
 //! something else neither holds a slot nor keeps others from one. Must not know handlers.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
+
+use crate::rt::mutex::Mutex;
 
 /// The slots of all kinds.
 #[derive(Debug)]
@@ -63,7 +65,7 @@ impl ReconcileSlots {
 
     /// Takes a slot if one is free beyond those for waiting objects ahead of `number`; a newcomer without a number is behind all others.
     fn take(self: &Arc<Self>, kind: u32, number: Option<u64>) -> Option<Slot> {
-        let mut kinds = self.lock();
+        let mut kinds = self.kinds.lock();
         let of_kind = kinds.entry(kind).or_default();
         let ahead = match number {
             Some(number) => of_kind.line.range(..number).count(),
@@ -78,7 +80,7 @@ impl ReconcileSlots {
 
     /// Returns the number for an object that asks for a slot.
     fn number(&self, kind: u32) -> u64 {
-        let mut kinds = self.lock();
+        let mut kinds = self.kinds.lock();
         let of_kind = kinds.entry(kind).or_default();
         of_kind.next += 1;
         of_kind.next
@@ -86,7 +88,7 @@ impl ReconcileSlots {
 
     /// Changes the state of a kind, and wakes the objects that get a slot.
     fn change(&self, kind: u32, change: impl FnOnce(&mut OfKind)) {
-        let mut kinds = self.lock();
+        let mut kinds = self.kinds.lock();
         let Some(of_kind) = kinds.get_mut(&kind) else {
             return;
         };
@@ -95,10 +97,6 @@ impl ReconcileSlots {
         for wake in of_kind.line.values().take(free) {
             wake.notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, OfKind>> {
-        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -166,7 +164,7 @@ impl SlotRequest {
 
 impl InLine {
     fn enter(slots: &Arc<ReconcileSlots>, (kind, number): (u32, u64), wake: &Arc<Notify>) -> Self {
-        let mut kinds = slots.lock();
+        let mut kinds = slots.kinds.lock();
         let of_kind = kinds.entry(kind).or_default();
         of_kind.line.insert(number, wake.clone());
         Self { slots: slots.clone(), kind, number }

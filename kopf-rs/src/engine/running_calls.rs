@@ -3,8 +3,8 @@
 //! Guarantees that a call which no object waits for is asked to end, cut off and awaited within bounds. Must not know outcomes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kopf_rs_schedule::HandlerKind;
@@ -19,6 +19,7 @@ use crate::handler::stopped::{StopReason, Stopped};
 use crate::happening::handling::{Exit, Handling};
 use crate::object::key::Key;
 use crate::reaction::background::is_same;
+use crate::rt::mutex::Mutex;
 
 /// One call of a daemon or timer.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ impl RunningCalls {
         (stopped, live): (Stopped, Live),
         slot: Option<Slot>,
     ) -> Arc<RunningCall> {
-        let mut calls = self.lock();
+        let mut calls = self.0.lock();
         calls.next += 1;
         let call = Arc::new(RunningCall {
             number: calls.next,
@@ -85,7 +86,7 @@ impl RunningCalls {
 
     /// Notes that the call has ended.
     pub(crate) fn end(&self, call: &RunningCall) {
-        self.lock().running.remove(&call.place());
+        self.0.lock().running.remove(&call.place());
         call.stopped.set(StopReason::DONE);
         call.ended.cancel();
     }
@@ -93,7 +94,7 @@ impl RunningCalls {
     /// Returns whether the object has a call of the handler. The call may belong to a former object with the same uid, which occurs after a
     /// restore from a backup.
     pub(crate) fn has(&self, key: &Key, handler: &Handler) -> bool {
-        let calls = self.lock();
+        let calls = self.0.lock();
         let of_object = (key.clone(), 0)..=(key.clone(), u64::MAX);
         let mut of_object = calls.running.range(of_object);
         of_object.any(|(_, call)| is_same(&call.handler, handler))
@@ -101,11 +102,7 @@ impl RunningCalls {
 
     /// Returns all running calls.
     pub(crate) fn all(&self) -> Vec<Arc<RunningCall>> {
-        self.lock().running.values().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().running.values().cloned().collect()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Must not know what a worker does.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -12,46 +12,40 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cluster::Cluster;
-use crate::engine::attempt::attempt;
 use crate::engine::calls_in_flight::CallsInFlight;
 use crate::engine::children::ChildApplier;
 use crate::engine::failures::Failures;
 use crate::engine::indexing::Indexing;
-use crate::engine::invoke::{Cancelled, Invoker};
+use crate::engine::invoke::Invoker;
 use crate::engine::last_errors::LastErrors;
 use crate::engine::lost_outcomes::LostOutcomes;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::memory::Memory;
-use crate::engine::memory::Version;
 use crate::engine::noted_calls::NotedCalls;
 use crate::engine::owners::Owners;
 use crate::engine::queue::Queue;
 use crate::engine::reconcile_slots::ReconcileSlots;
-use crate::engine::report::{about, report, report_counted};
+use crate::engine::report::{about, report_counted};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::running_calls::RunningCalls;
 use crate::engine::targets::Targets;
 use crate::engine::turns::Turns;
-use crate::handler::definition::HandlerCall;
 use crate::handler::extensions::Extensions;
 use crate::handler::index::erased::Indices;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
-use crate::handler::outcome::Outcome;
 use crate::handler::stopped::StopReason;
 use crate::happening::Happening;
 use crate::happening::handling::Handling;
 use crate::happening::meter::SharedMeter;
-use crate::happening::operating::Leasing;
 use crate::object::key::Key;
-use crate::object::lazy_json::Outline;
-use crate::object::patch::Patch;
 use crate::object::raw::Raw;
 use crate::object::reference::Reference;
 use crate::reaction::fast_path::is_already_handled;
 use crate::reaction::input::Policy;
 use crate::rt::clock::{Clock, WallClock};
 use crate::rt::gate::Gate;
+use crate::rt::mutex::Mutex;
 use crate::rt::rng::Rng;
 use crate::state::Persistence;
 
@@ -128,7 +122,7 @@ pub(crate) struct Shared {
     /// Aborts everything.
     pub(super) ended: CancellationToken,
     /// Cancelled when another instance may lead, which cuts off the calls begun before.
-    term_over: Mutex<CancellationToken>,
+    pub(super) term_over: Mutex<CancellationToken>,
     pub(super) failures: Failures,
     pub(super) lost_outcomes: LostOutcomes,
     /// The kinds for which self-triggered changes have been reported.
@@ -199,60 +193,9 @@ impl Shared {
         report_counted(self.invoker.meter(), logger, happening);
     }
 
-    /// Makes one attempt of a handler of an object, and reports it while it runs.
-    pub(crate) async fn invoke(
-        &self,
-        key: &Key,
-        about: &Reference,
-        cause: &HandlerCall,
-        patch: &mut Patch,
-    ) -> Result<Outcome, Cancelled> {
-        let deletion = || self.is_deletion_waiting(key);
-        let calls = self.setup.calls.as_ref();
-        let _in_flight = calls.map(|it| {
-            let version = &cause.body()["metadata"]["resourceVersion"];
-            let version = Version::of(version.as_str().unwrap_or_default());
-            it.begin(&cause.handler.id, about, version)
-        });
-        let called = attempt(&self.invoker, about, cause, patch, deletion);
-        if self.setup.cluster.term().is_none() {
-            return called.await;
-        }
-        let over = self.term_over().clone();
-        // The term may have ended on another thread since the caller looked, or while the process was frozen.
-        if self.queue.stands_by() || !self.setup.cluster.may_begin() {
-            return Err(Cancelled);
-        }
-        tokio::select! {
-            biased;
-            called = called => called,
-            () = over.cancelled() => {
-                let handler = cause.handler.to_string();
-                report(cause.logger(), &Leasing::CutOff { handler });
-                Err(Cancelled)
-            }
-        }
-    }
-
     /// Cuts off the calls of handlers of changes that have begun in this term.
     pub(super) fn cut_off_calls(&self) {
-        std::mem::take(&mut *self.term_over()).cancel();
-    }
-
-    fn term_over(&self) -> MutexGuard<'_, CancellationToken> {
-        self.term_over.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns whether the state that waits for the object is a deletion or marks it for deletion.
-    fn is_deletion_waiting(&self, key: &Key) -> bool {
-        let state = |mailbox: &Mailbox| {
-            let state = mailbox.state()?;
-            Some((state.is_deletion(), state.raw.clone()))
-        };
-        let waiting = self.queue.peek(key, state).flatten();
-        waiting.is_some_and(|(is_deleted, raw)| {
-            is_deleted || Outline::of(&raw).is_some_and(|outline| outline.is_deleting())
-        })
+        std::mem::take(&mut *self.term_over.lock()).cancel();
     }
 
     /// Returns whether an idle object may stay idle with this state.
@@ -275,22 +218,17 @@ impl Shared {
 
     /// Returns whether self-triggered changes of this kind have not been reported yet.
     pub(crate) fn is_first_self_triggered(&self, kind: u32) -> bool {
-        let self_triggered = self.self_triggered.lock();
-        self_triggered.unwrap_or_else(PoisonError::into_inner).insert(kind)
+        self.self_triggered.lock().insert(kind)
     }
 
     /// Records work that is given up because the operator runs with `once`.
     pub(crate) fn give_up(&self, what: String) {
-        let gave_up = self.gave_up.lock();
-        let mut gave_up = gave_up.unwrap_or_else(PoisonError::into_inner);
-        gave_up.insert(what);
+        self.gave_up.lock().insert(what);
     }
 
     /// Returns the work that was given up, one line of text for each item.
     pub(super) fn gave_up(&self) -> Vec<String> {
-        let gave_up = self.gave_up.lock();
-        let gave_up = gave_up.unwrap_or_else(PoisonError::into_inner);
-        gave_up.iter().cloned().collect()
+        self.gave_up.lock().iter().cloned().collect()
     }
 
     pub(crate) fn failed(&self, handler: &str, object: &Reference) {

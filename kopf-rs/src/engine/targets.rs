@@ -4,7 +4,7 @@
 //! present objects. The rest of a referred object is not kept. Must not know who watches, nor what follows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
@@ -24,6 +24,7 @@ use crate::object::event::EventType;
 use crate::object::key::Key;
 use crate::object::raw::Raw;
 use crate::rt::clock::Clock;
+use crate::rt::mutex::Mutex;
 
 /// The objects that concern any other object.
 #[derive(Default)]
@@ -54,10 +55,6 @@ pub(super) struct Surroundings<'a> {
 // === impl ===
 
 impl Targets {
-    fn lock(&self) -> MutexGuard<'_, ObjectTable<OfWatch, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Registers a watch that is about to begin, for these handlers. It takes over the objects of the watch that it replaces.
     pub(super) fn open(
         &self,
@@ -68,12 +65,12 @@ impl Targets {
     ) {
         let of = OfWatch { collection, handlers, told: BTreeSet::new() };
         // The functions may return something else for the new API version.
-        self.lock().open(watch, of, replaces, |known, _, _| known.version.clear());
+        self.0.lock().open(watch, of, replaces, |known, _, _| known.version.clear());
     }
 
     /// Forgets a watch that has ended, with its objects.
     pub(super) fn close(&self, watch: StreamId) {
-        let mut objects = self.lock();
+        let mut objects = self.0.lock();
         for key in objects.shown_by(watch) {
             objects.remove(&key);
         }
@@ -83,7 +80,7 @@ impl Targets {
     /// Processes one event of a watch. Returns the objects concerned.
     pub(super) fn on_event(&self, watch: StreamId, event: &WatchEvent, with: &Surroundings<'_>) -> Concerned {
         let mut woken = Concerned::new();
-        let mut objects = self.lock();
+        let mut objects = self.0.lock();
         for key in objects.on_event(watch, event, Instant::now()).unwrap_or_default() {
             let known = objects.remove(&key);
             merge(&mut woken, known.map(|it| it.value.concerned).unwrap_or_default());

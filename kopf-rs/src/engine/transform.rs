@@ -69,19 +69,6 @@ impl Transformer<'_> {
         Ok(Changes::Operations { operations, wanted })
     }
 
-    /// Removes fields of the server from the patch of handlers.
-    pub(super) fn keep_identity(&self, raw: &Raw, patch: &mut Patch) {
-        // Most calls change nothing, and parsing the object as a tree costs more than the call.
-        if patch.is_empty() {
-            return;
-        }
-        if let Ok(found) = raw.body() {
-            self.report_foreign(strip(patch, &found), Owner::Server);
-            let lost = strip_annotations(patch);
-            self.report_foreign(lost.into_iter().collect(), Owner::Operator);
-        }
-    }
-
     /// Returns the patch for an object in this state.
     fn resolved(&self, found: &Body, patch: &Patch) -> Patch {
         patch.resolved(found, self.shared.setup.clock.now())
@@ -106,7 +93,7 @@ impl Transformer<'_> {
                     if let Some(unsure) = self.unsure {
                         unsure.take_out_landed(function, found, (&wanted, &mut changed));
                     }
-                    self.report_foreign(restore(found, &mut changed), Owner::Server);
+                    report_foreign(self.logger, restore(found, &mut changed), Owner::Server);
                     lost.extend(restore_annotations(&wanted, &mut changed));
                     lost.extend(self.shared.setup.persistence.keep(&wanted, &mut changed));
                     wanted = changed;
@@ -118,14 +105,27 @@ impl Transformer<'_> {
             }
         }
         noted.end(true);
-        self.report_foreign(lost.into_iter().collect(), Owner::Operator);
+        report_foreign(self.logger, lost.into_iter().collect(), Owner::Operator);
         wanted
     }
+}
 
-    fn report_foreign(&self, fields: Vec<String>, owner: Owner) {
-        if !fields.is_empty() {
-            report(self.logger, &Patching::Foreign { fields, owner });
-        }
+/// Removes fields of the server from the patch of handlers.
+pub(super) fn keep_identity(logger: &Logger, raw: &Raw, patch: &mut Patch) {
+    // Most calls change nothing, and parsing the object as a tree costs more than the call.
+    if patch.is_empty() {
+        return;
+    }
+    if let Ok(found) = raw.body() {
+        report_foreign(logger, strip(patch, &found), Owner::Server);
+        let lost = strip_annotations(patch);
+        report_foreign(logger, lost.into_iter().collect(), Owner::Operator);
+    }
+}
+
+fn report_foreign(logger: &Logger, fields: Vec<String>, owner: Owner) {
+    if !fields.is_empty() {
+        report(logger, &Patching::Foreign { fields, owner });
     }
 }
 

@@ -6,10 +6,12 @@
 //! early. When such a handler has returned, its object gets a permit again before any object that has not begun, because it already holds a
 //! tree. The worker limit is a different one: it counts handlers for as long as they run. Must not know what a cycle does.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::rt::mutex::Mutex;
 
 /// Enough for the writes in flight, for those that wait for them, and for calls that return at once.
 const PERMITS: usize = 64;
@@ -41,7 +43,7 @@ impl Turns {
     pub(super) async fn go_on(&self, permit: &TurnPermit) {
         if !permit.is_held() {
             let taken = self.permits.clone().acquire_owned().await;
-            *permit.lock() = taken.ok();
+            *permit.0.lock() = taken.ok();
         }
     }
 }
@@ -53,11 +55,11 @@ impl TurnPermit {
     pub(super) const WRITE: Duration = Duration::from_secs(1);
 
     pub(super) fn is_held(&self) -> bool {
-        self.lock().is_some()
+        self.0.lock().is_some()
     }
 
     pub(super) fn release(&self) {
-        *self.lock() = None;
+        *self.0.lock() = None;
     }
 
     /// Awaits `work`, and releases the permit after `longest`.
@@ -77,10 +79,6 @@ impl TurnPermit {
             self.release();
             work.await
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<OwnedSemaphorePermit>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tracing::{Dispatch, Span};
@@ -16,6 +16,7 @@ use crate::engine::report::report;
 use crate::handler::definition::HandlerCall;
 use crate::handler::logger::Logger;
 use crate::happening::calls::{CallHappening, UserCode};
+use crate::rt::mutex::Mutex;
 
 /// The interval between two checks of the polls.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -79,7 +80,7 @@ impl Watched {
 
     fn begun(blocks: CallHappening, logger: &Logger, dispatch: Option<Dispatch>) -> Self {
         let call = Arc::new(Call { polls: AtomicU64::new(0), blocks, logger: logger.clone(), dispatch });
-        let mut watchdog = watchdog();
+        let mut watchdog = WATCHDOG.lock();
         watchdog.add(Arc::downgrade(&call));
         if !watchdog.is_awake {
             // Handlers are not observed without the thread; a process that cannot start one has greater problems.
@@ -151,17 +152,13 @@ impl Call {
 
 // === impl Watchdog ===
 
-fn watchdog() -> MutexGuard<'static, Watchdog> {
-    WATCHDOG.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Checks the polls until there has been no call for a while.
 #[expect(clippy::disallowed_methods, reason = "this thread measures how long polls last, in real time")]
 fn watch() {
     let mut idle = 0;
     while idle < IDLE {
         std::thread::sleep(PERIOD);
-        let mut watchdog = watchdog();
+        let mut watchdog = WATCHDOG.lock();
         let blocking = watchdog.look();
         idle = if watchdog.calls.is_empty() { idle + 1 } else { 0 };
         watchdog.is_awake = idle < IDLE;

@@ -10,17 +10,17 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::engine::caller::Caller;
 use crate::engine::context::WorkerContext;
 use crate::engine::invoke::Cancelled;
 use crate::engine::mailbox::{Mailbox, Message, Pending, Snapshot};
 use crate::engine::memory::{Memory, Missing, Version};
-use crate::engine::planned_calls::PlannedCalls;
 use crate::engine::queue::WorkerStart;
 use crate::engine::reconcile_slots::SlotRequest;
 use crate::engine::report::{about, report_quietly};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::shared::Shared;
-use crate::engine::transform::Transformer;
+use crate::engine::transform::keep_identity;
 use crate::engine::writer::Writer;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
@@ -40,7 +40,6 @@ use crate::rt::backoff::Backoff;
 mod background;
 mod background_writes;
 mod beside_calls;
-mod interrupted;
 mod last_writes;
 mod missing;
 mod observed;
@@ -107,7 +106,6 @@ pub(super) struct Trouble {
     pub(super) refused: u32,
     pub(super) absences: Backoff,
     pub(super) panics: Backoff,
-    pub(super) panicked: u32,
 }
 
 /// Why there are no effects.
@@ -305,8 +303,7 @@ impl Worker {
             return Next::Stop;
         }
         let (shared, key) = (&self.context.shared, &self.context.key);
-        let is_news = |it: &Pending| it.is_absence() || !it.is_known_to(&self.memory);
-        let matters = |it: &Mailbox| has_message || it.is_unwatched() || it.state().is_some_and(is_news);
+        let matters = |it: &Mailbox| has_message || it.is_unwatched() || it.has_news(&self.memory);
         let message =
             if shared.queue.peek(key, matters) == Some(true) { shared.queue.take(key) } else { None };
         Next::Turn(message.map_or(Turn::Again, Turn::Message))
@@ -315,11 +312,7 @@ impl Worker {
     /// Returns whether a message has arrived. Debounces bursts of changes first, except for deletions.
     async fn debounce(&mut self) -> bool {
         let memory = &self.memory;
-        let look = |mailbox: &Mailbox| {
-            let state = mailbox.state();
-            let changes = state.filter(|it| !it.is_absence() && !it.is_known_to(memory));
-            (mailbox.is_empty(), changes.map(|state| state.arrived))
-        };
+        let look = |it: &Mailbox| (it.is_empty(), it.change(memory).map(|state| state.arrived));
         let waiting = self.shared().queue.peek(&self.context.key, look);
         let Some((false, changed)) = waiting else {
             return false;
@@ -388,6 +381,31 @@ impl Worker {
             self.changed = None;
         }
         self.memory.recent.pace.ended(Instant::now());
+    }
+
+    /// Waits until the cycle may begin. Returns `false` if it may not.
+    async fn may_begin(&mut self, turn: &Turn) -> bool {
+        match turn {
+            // The end of the watch is handled at once, whatever else the worker waits for.
+            Turn::Message(Message::Unwatched) => self.shared().gate.is_open(),
+            _ => self.context.is_indexed().await,
+        }
+    }
+
+    /// Handles a cycle that may not begin, and keeps what no other message will repeat. Returns when to requeue the object.
+    fn not_begun(&mut self, turn: Turn) -> Due {
+        match turn {
+            // The outcomes of the calls are still written.
+            Turn::Message(Message::Returned(calls)) => self.returned(calls),
+            Turn::Message(Message::State(state)) if state.is_absence() => return self.absence_is_left(),
+            _ => {}
+        }
+        self.halted()
+    }
+
+    /// Returns when to requeue the object after a cycle that may not begin: the operator stops, or another message comes first.
+    pub(super) fn halted(&self) -> Due {
+        if self.shared().gate.is_open() { Due::Now } else { Due::Stopped }
     }
 
     /// Takes the object over from another instance: reads it, and begins as at the operator's start. Drops the memory of an unfinished
@@ -496,7 +514,7 @@ impl Worker {
             }
         };
         let mut patch = Patch::new();
-        let calls = PlannedCalls::of(&self.context);
+        let calls = Caller::of(&self.context);
         let calls = calls.show_event(&plan.watching, &mut patch);
         // A cancelled call has changed nothing; the changes of the others are written.
         let _ = self.call_beside_background(calls).await;
@@ -513,7 +531,7 @@ impl Worker {
             self.context.tell_suspended(handler, self.is_waited_for(handler));
         }
         let mut patch = Patch::new();
-        let calls = PlannedCalls::of(&self.context);
+        let calls = Caller::of(&self.context);
         let calls = calls.make(&plan, watching, &mut patch);
         let called = if plan.is_of_gone_object() {
             self.context.call(calls).await
@@ -550,7 +568,7 @@ impl Worker {
         self.outdated = false;
     }
 
-    /// Stores the answer to an own write as the newest state.
+    /// Stores the answer to an own request as the newest state. States that were listed before it count as old.
     pub(super) fn know_reply(&mut self, reply: Raw) {
         self.memory.recent.answered = Some(Instant::now());
         self.know_answer(reply);
@@ -565,18 +583,7 @@ impl Worker {
 
     /// Removes fields of the server from the patch of handlers.
     pub(super) fn keep_identity(&self, patch: &mut Patch) {
-        self.transformer().keep_identity(&self.raw, patch);
-    }
-
-    fn transformer(&self) -> Transformer<'_> {
-        Transformer {
-            logger: self.context.logger(),
-            shared: self.shared(),
-            about: &self.context.about,
-            pruned: None,
-            rewritten: None,
-            unsure: None,
-        }
+        keep_identity(self.context.logger(), &self.raw, patch);
     }
 
     /// Returns the newest known state with its handlers.
@@ -636,9 +643,8 @@ impl Worker {
     }
 
     fn recall(&mut self, mut memory: Memory) {
-        let (shared, own) = (self.shared(), memory.memo.take());
-        let memo = shared.indexing.memo(&self.context.key, own, &shared.setup.memo);
-        self.surroundings.memo = memo;
+        let own = memory.memo.take();
+        self.surroundings.memo = self.shared().indexing.memo(&self.context.key, own);
         self.memory = memory;
     }
 
@@ -653,7 +659,7 @@ impl Worker {
 impl Default for Trouble {
     fn default() -> Self {
         let patient = || Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
-        Self { refusals: patient(), refused: 0, absences: patient(), panics: patient(), panicked: 0 }
+        Self { refusals: patient(), refused: 0, absences: patient(), panics: patient() }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::cluster::write::{Part, PatchRequest};
 use crate::engine::context::WorkerContext;
 use crate::engine::report::{report_of_operator, report_outage_over};
 use crate::engine::writer::job::{Job, Step, Written};
-use crate::engine::writer::policy::{Answer, Patience, Request, is_told};
+use crate::engine::writer::policy::{Patience, Request, is_about_the_object, is_told};
 use crate::happening::working::{Patching, Working};
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
@@ -26,7 +26,6 @@ pub(super) struct Writer {
     /// The outage that this object shares with others.
     outage: OutageGuard,
     conflicts: Backoff,
-    conflicted: u32,
 }
 
 impl Writer {
@@ -35,7 +34,6 @@ impl Writer {
         Self {
             outage: OutageGuard::new(outages, report_outage_over),
             conflicts: Backoff::new(Duration::from_millis(50), Duration::from_secs(10)),
-            conflicted: 0,
         }
     }
 
@@ -50,7 +48,7 @@ impl Writer {
         }
         loop {
             let Some(request) = job.request() else {
-                self.landed();
+                self.conflicts.reset();
                 return job.done();
             };
             if !context.go_on().await {
@@ -84,23 +82,17 @@ impl Writer {
     /// Pauses before planning again for another state. Returns `false` if the pause is interrupted.
     pub(super) async fn pause_before_plan(&mut self, context: &mut WorkerContext) -> bool {
         let pause = self.conflicts.next_pause(context.shared.rng());
-        self.conflicted += 1;
         context.pause(pause).await
     }
 
     /// Returns how many times in a row the worker had to plan again.
     pub(super) fn conflicted(&self) -> u32 {
-        self.conflicted
-    }
-
-    fn landed(&mut self) {
-        self.conflicts.reset();
-        self.conflicted = 0;
+        self.conflicts.failures()
     }
 
     /// Derives from the answer whether the server works.
     fn on_answer(&mut self, error: Option<&ClusterError>) {
-        let is_served = error.is_none_or(|error| Answer::of(error).is_about_the_object());
+        let is_served = error.is_none_or(is_about_the_object);
         if is_served && let Leaving::Ends(over) = self.outage.leave() {
             report_outage_over(over);
         }

@@ -32,6 +32,11 @@ impl Backoff {
         asked_for.saturating_add(rng.jitter(asked_for / 4)).saturating_add(pause)
     }
 
+    /// Returns the number of failures in a row.
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// Resets the count after a success.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;

@@ -4,13 +4,14 @@
 //! Must not know requests.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::engine::children::child_table::AppliedState;
 use crate::engine::children::watched::SharedChildren;
 use crate::object::child::ChildName;
 use crate::object::collection::Collection;
 use crate::reaction::children::ChildrenMemory;
+use crate::rt::mutex::Mutex;
 
 /// The owners of all children that this process has met.
 #[derive(Default)]
@@ -53,12 +54,8 @@ impl Directory {
         Self { watched, ..Self::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ChildName, Entry>> {
-        self.children.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn remove(&self, child: &ChildName, owner: &str) {
-        let mut children = self.lock();
+        let mut children = self.children.lock();
         if children.get(child).is_some_and(|it| it.owner.uid == owner) {
             children.remove(child);
         }
@@ -66,7 +63,7 @@ impl Directory {
 
     /// Notes that a child was applied, with its uid and its state.
     pub(super) fn applied(&self, child: &ChildName, uid: &str, state: AppliedState) {
-        if let Some(entry) = self.lock().get_mut(child) {
+        if let Some(entry) = self.children.lock().get_mut(child) {
             let uid = uid.to_owned();
             entry.applied = Some(Applied { uid, state });
         }
@@ -74,7 +71,7 @@ impl Directory {
 
     /// Notes that the operator deleted a child.
     pub(super) fn deleted(&self, child: &ChildName) {
-        if let Some(entry) = self.lock().get_mut(child) {
+        if let Some(entry) = self.children.lock().get_mut(child) {
             entry.applied = None;
         }
     }
@@ -88,7 +85,7 @@ impl Directory {
         is_there: impl Fn(&str, &AppliedState) -> bool,
     ) -> Vec<(String, String)> {
         let mut changed = Vec::new();
-        for (child, entry) in self.lock().iter_mut() {
+        for (child, entry) in self.children.lock().iter_mut() {
             let is_meant = child.group == of.resource.group
                 && child.kind == of.resource.kind
                 && (of.namespace.is_none() || child.namespace == of.namespace);
@@ -103,7 +100,7 @@ impl Directory {
 
 impl OfOwner {
     pub(super) fn with<T>(&self, look: impl FnOnce(&mut ChildrenMemory) -> T) -> T {
-        look(&mut self.memory.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut self.memory.lock())
     }
 
     /// Claims the name of a child for this owner.
@@ -118,7 +115,7 @@ impl OfOwner {
         owner: &OwnerName,
     ) -> Result<(), OwnerName> {
         self.entered.get_or_init(|| (directory.clone(), owner.uid.clone()));
-        let mut children = directory.lock();
+        let mut children = directory.children.lock();
         match children.get(child) {
             Some(entry) if entry.owner.uid != owner.uid => return Err(entry.owner.clone()),
             Some(_) => {}
@@ -146,9 +143,7 @@ impl Drop for OfOwner {
         let Some((directory, uid)) = self.entered.get() else {
             return;
         };
-        let memory = self.memory.get_mut();
-        let memory = memory.unwrap_or_else(PoisonError::into_inner);
-        for child in memory.names() {
+        for child in self.memory.lock().names() {
             directory.remove(child, uid);
         }
         directory.watched.lock().forget_owner(uid);
@@ -178,7 +173,7 @@ mod tests {
         drop(first);
         assert!(second.claim(&directory, &child, &owner("b")).is_ok());
         second.release(&child);
-        assert!(directory.lock().is_empty());
+        assert!(directory.children.lock().is_empty());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Must not know who watches, nor what follows from a change.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::time::Instant;
@@ -15,6 +15,7 @@ use crate::object::child::{ChildMarks, ChildName, ChildSight};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::key::Key;
+use crate::rt::mutex::Mutex;
 
 /// The children that watches have reported.
 #[derive(Default)]
@@ -28,19 +29,12 @@ pub(super) struct WatchedChildren {
 }
 
 /// The same for all tasks.
-#[derive(Default)]
-pub(super) struct SharedChildren(Mutex<WatchedChildren>);
+pub(super) type SharedChildren = Mutex<WatchedChildren>;
 
 #[derive(Debug, Default)]
 struct Held {
     writers: usize,
     events: Vec<(EventType, ChildSight)>,
-}
-
-impl SharedChildren {
-    pub(super) fn lock(&self) -> MutexGuard<'_, WatchedChildren> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl WatchedChildren {

@@ -55,7 +55,7 @@ impl Life {
     }
 
     fn suspects(&self) -> Vec<(&str, &str, u32)> {
-        let suspects = self.notes.suspects().iter();
+        let suspects = self.notes.suspects.iter();
         suspects
             .map(|it| {
                 let handler = match &it.call.called {
@@ -71,7 +71,7 @@ impl Life {
 #[test]
 fn who_was_running_is_a_suspect_and_at_its_second_crash_suspended() {
     let mut first = Life::after("");
-    assert_eq!(first.notes.ends(), 1);
+    assert_eq!(first.notes.ends, 1);
     let good = first.begin("good", "1");
     first.begin("bad", "1");
     first.begin("good", "2");
@@ -116,7 +116,7 @@ fn what_was_cut_off_or_asked_to_end_is_no_suspect() {
     life.stop();
     life.begin("late", "2");
     let next = Life::after(&life.text);
-    assert_eq!((next.suspects(), next.notes.ends()), (vec![], 0));
+    assert_eq!((next.suspects(), next.notes.ends), (vec![], 0));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn another_build_begins_anew() {
     let mut life = Life::after("");
     life.begin("bad", "1");
     let notes = CrashNotes::after(&life.text, "build-2".to_owned(), NOW);
-    assert_eq!((notes.suspects(), notes.ends()), (&[][..], 1));
+    assert_eq!((notes.suspects.as_slice(), notes.ends), (&[][..], 1));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_text_made_shorter_says_the_same() {
     let mut life = Life::after(&short);
     assert!(life.notes.lived() && !life.notes.lived());
     let next = Life::after(&life.notes.text());
-    assert_eq!((next.suspects(), next.notes.ends()), (vec![("bad", "1", 2)], 1));
+    assert_eq!((next.suspects(), next.notes.ends), (vec![("bad", "1", 2)], 1));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn functions_are_told_from_handlers_and_by_what_runs_them() {
         let condemned = life.notes.condemned_functions("1").count();
         assert_eq!(condemned, usize::from(crashes == 2));
     }
-    let suspect = &life.notes.suspects()[0];
+    let suspect = &life.notes.suspects[0];
     assert_eq!(suspect.call.called, functions(Stage::Patch));
 }
 
@@ -203,9 +203,9 @@ fn what_an_earlier_start_has_found_out_is_no_news() {
     let mut life = Life::after("");
     life.begin("bad", "1");
     let mut life = Life::after(&life.text);
-    assert!(life.notes.suspects()[0].is_news);
+    assert!(life.notes.suspects[0].is_news);
     life.stop();
-    assert!(!Life::after(&life.text).notes.suspects()[0].is_news);
+    assert!(!Life::after(&life.text).notes.suspects[0].is_news);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_call_that_was_running_for_long_is_no_suspect_of_a_later_end() {
     life.begin("slow", "1");
     life.notes.lived();
     let life = Life::after(&life.notes.text());
-    assert_eq!((life.suspects(), life.notes.ends()), (vec![], 1));
+    assert_eq!((life.suspects(), life.notes.ends), (vec![], 1));
 }
 
 #[test]

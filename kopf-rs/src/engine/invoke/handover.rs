@@ -5,7 +5,7 @@
 //! Guarantees that a call is cut off when its caller stops waiting for it. Must not know handlers.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use futures_util::FutureExt;
 use futures_util::future::{AbortHandle, BoxFuture, abortable};
@@ -14,6 +14,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::handler::outcome::panic_text;
+use crate::rt::mutex::Mutex;
 
 /// The way to the runtime of handlers.
 pub(super) struct Handover {
@@ -91,7 +92,7 @@ impl Drop for Handover {
 
 impl Crossing {
     fn put<T>(&self, to: &Mutex<Vec<T>>, what: T) {
-        to.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+        to.lock().push(what);
         self.news.notify_one();
     }
 
@@ -109,7 +110,7 @@ impl Crossing {
 }
 
 fn taken<T>(from: &Mutex<Vec<T>>) -> Vec<T> {
-    std::mem::take(&mut *from.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut *from.lock())
 }
 
 /// Cuts the call off when it is dropped.
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!(turns(), 1, "the ferry is woken once for all calls");
         assert!(ferry.poll_unpin(&mut context).is_pending());
         // All calls have ended, and no caller has been notified yet.
-        while handover.crossing.ends.lock().unwrap().len() < calls.len() {
+        while handover.crossing.ends.lock().len() < calls.len() {
             tokio::task::yield_now().await;
         }
         assert_eq!(turns(), 2, "and once for all ends");

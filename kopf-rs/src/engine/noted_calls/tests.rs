@@ -68,7 +68,7 @@ async fn nothing_is_noted_after_a_clean_end() {
     begin(&notes, "1").end(true);
     assert_eq!(place.text(), "");
     let other = NotedCalls::open(&place.0, String::new(), Timestamp::UNIX_EPOCH);
-    assert!(other.kept().file.is_none(), "another process holds the notes");
+    assert!(other.kept.lock().file.is_none(), "another process holds the notes");
     notes.end();
     assert!(!place.0.exists());
 }
@@ -186,7 +186,7 @@ async fn notes_made_shorter_still_say_that_the_operator_was_told_to_end() {
     }
     drop(notes);
     let notes = place.open();
-    assert_eq!(notes.kept().notes.suspects(), []);
+    assert_eq!(notes.kept.lock().notes.suspects, []);
     notes.end();
 }
 
@@ -201,7 +201,7 @@ async fn a_call_that_outlives_the_ten_minutes_is_forgotten() {
     live(&notes).await;
     drop(notes);
     let notes = place.open();
-    assert_eq!(notes.kept().notes.suspects(), []);
+    assert_eq!(notes.kept.lock().notes.suspects, []);
     notes.end();
 }
 

@@ -3,7 +3,7 @@
 //! Guarantees that posting never waits, and that memory stays within the limits. Must not know requests.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
@@ -18,6 +18,7 @@ use crate::happening::operating::Posting;
 use crate::object::posted_event::PostedEvent;
 use crate::reaction::event_series::{EventSeries, SeriesUpdate, Verdict};
 use crate::rt::clock::Clock;
+use crate::rt::mutex::Mutex;
 
 /// The maximum number of waiting Events.
 const QUEUE: usize = 1_000;
@@ -64,7 +65,7 @@ impl EventSink for EventQueue {
             return;
         }
         let now = self.clock.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match state.series.observe(&event, now) {
             Verdict::Post if state.waiting.len() >= QUEUE => {
                 state.series.forget(event.key());
@@ -101,16 +102,12 @@ impl EventQueue {
         self.closing.cancel();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for the next work; `None` at the end. The call implies that the former work is done. Reports dropped Events in between.
     pub(super) async fn next(&self) -> Option<PostingWork> {
         loop {
             let (left_out, until) = {
                 let (now, is_end) = (self.clock.now(), self.closing.is_cancelled());
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 let event = state.waiting.pop_front();
                 state.is_posting = event.is_some();
                 if let Some(event) = event {
@@ -169,12 +166,12 @@ impl EventQueue {
         if let Some(meter) = &self.meter {
             meter.event_posted();
         }
-        self.lock().series.posted(event.key(), name);
+        self.state.lock().series.posted(event.key(), name);
     }
 
     /// Notes that the server does not have the Event, or no longer has it.
     pub(super) fn forget(&self, key: u64) {
-        self.lock().series.forget(key);
+        self.state.lock().series.forget(key);
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -183,7 +180,7 @@ impl EventQueue {
 
     /// Returns the number of Events not posted yet.
     pub(super) fn left(&self) -> u64 {
-        let state = self.lock();
+        let state = self.state.lock();
         let left = state.waiting.len() + usize::from(state.is_posting);
         u64::try_from(left).unwrap_or(u64::MAX)
     }

@@ -74,7 +74,7 @@ const NAMED: usize = 10;
 impl Queue {
     /// Returns the facts of one object; `None` if it is unknown.
     pub(crate) fn object_facts(&self, uid: &str) -> Option<ObjectFacts> {
-        let state = self.lock();
+        let state = self.state.lock();
         let key = Key::of_uid(uid);
         let slot = state.objects.get(&key)?;
         let waits = slot.waits_since();
@@ -89,7 +89,7 @@ impl Queue {
 
     /// Returns the present contents. States for which `is_handled` holds do not count as waiting.
     pub(crate) fn facts(&self, is_handled: impl Fn(&str, &Version) -> bool) -> QueueFacts {
-        let state = self.lock();
+        let state = self.state.lock();
         let mut facts = QueueFacts {
             objects: state.objects.len(),
             busy: state.busy,

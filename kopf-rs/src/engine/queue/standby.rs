@@ -15,7 +15,7 @@ impl Queue {
     /// Enters standby: running work ends, which includes daemons and timers of idle objects, no work starts, and objects that need attention
     /// are recorded.
     pub(crate) fn stand_by(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.standby.is_some() {
             return;
         }
@@ -50,7 +50,7 @@ impl Queue {
     /// Notes that the watch no longer shows the object and has reported that, so that a takeover does not read it. Does nothing
     /// if the object was shown again since that report was taken.
     pub(crate) fn mark_out_of_sight(&self, key: &Key) {
-        if let Some(busy) = self.lock().busy_slot(key)
+        if let Some(busy) = self.state.lock().busy_slot(key)
             && busy.is_absent
         {
             busy.is_gone = true;
@@ -60,13 +60,13 @@ impl Queue {
 
     /// Returns whether another instance leads.
     pub(crate) fn stands_by(&self) -> bool {
-        self.lock().standby.is_some()
+        self.state.lock().standby.is_some()
     }
 
     /// Leaves standby: wakes the recorded objects, and all objects whose handlers are called at a start, because a new term counts as one.
     /// Leaves out objects that are gone, since reading them would be retried for ever.
     pub(crate) fn take_over(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(noted) = state.standby.take() else {
             return;
         };

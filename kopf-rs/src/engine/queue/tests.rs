@@ -137,7 +137,7 @@ async fn a_stream_that_replaces_another_takes_its_objects_over() {
 #[tokio::test]
 async fn settled_means_synced_and_at_rest() {
     let mut fed = Fed::new();
-    let settled = |fed: &Fed| fed.queue.lock().is_settled();
+    let settled = |fed: &Fed| fed.queue.state.lock().is_settled();
     assert!(!settled(&fed));
     fed.feed(WatchEvent::Listing(Instant::now()));
     fed.object(EventType::Listed, "a", UID, 1);
@@ -156,7 +156,7 @@ fn a_worker_to_start_is_never_out_of_sight() {
     let mut started = 0;
     fed.queue.start_workers(|_| {
         started += 1;
-        assert!(fed.queue.state.try_lock().is_err(), "others can look between");
+        assert!(fed.queue.state.is_locked(), "others can look between");
     });
     assert_eq!(started, 1);
 }
@@ -192,11 +192,11 @@ async fn what_is_not_watched_any_more_is_forgotten_and_not_deleted() {
     fed.queue.close(0);
     assert!(fed.started().is_empty(), "nobody is to be called");
     assert!(!fed.queue.is_deleted(&working.key));
-    assert_eq!(fed.queue.lock().objects.len(), 1);
+    assert_eq!(fed.queue.state.lock().objects.len(), 1);
     let message = fed.queue.take(&working.key);
     assert!(matches!(message, Some(Message::Unwatched)), "{message:?}");
     assert!(fed.queue.remove(&working.key).is_none());
-    assert_eq!(fed.queue.lock().objects.len(), 0);
+    assert_eq!(fed.queue.state.lock().objects.len(), 0);
     assert_eq!(fed.queue.busy(), 0);
 }
 
@@ -269,7 +269,7 @@ async fn another_version_of_a_kind_is_the_same_object_and_looked_at_anew() {
     fed.queue.feed(1, listed, never);
     let state = fed.work("5");
     assert_eq!(state.kind.resource.version, "v2");
-    assert_eq!(fed.queue.lock().objects.len(), 1);
+    assert_eq!(fed.queue.state.lock().objects.len(), 1);
 }
 
 #[tokio::test]
@@ -322,7 +322,7 @@ async fn what_was_not_listed_since_a_pause_is_remembered_over_the_next_one() {
     let pause = |fed: &Fed| {
         fed.queue.pause();
         fed.queue.close(0);
-        let remembered = fed.queue.lock().paused.len();
+        let remembered = fed.queue.state.lock().paused.len();
         fed.queue.resume();
         fed.queue.open(0, ResourceHandlers::of_pods(), None);
         remembered
@@ -516,7 +516,7 @@ async fn nothing_is_noted_for_the_next_term_of_what_is_not_watched_any_more() {
     fed.queue.stand_by();
     assert!(fed.started().is_empty());
     fed.object(EventType::Added, "a", UID, 1);
-    let noted = |fed: &Fed| fed.queue.lock().standby.as_ref().map(BTreeSet::len);
+    let noted = |fed: &Fed| fed.queue.state.lock().standby.as_ref().map(BTreeSet::len);
     assert_eq!(noted(&fed), Some(1));
     fed.queue.close(0);
     assert_eq!(noted(&fed), Some(0));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::cluster::error::ClusterError;
-use crate::engine::mailbox::{Mailbox, Pending, Snapshot};
+use crate::engine::mailbox::{Mailbox, Pending};
 use crate::engine::memory::Version;
 use crate::engine::turns::TurnPermit;
 use crate::engine::worker::{Due, Worker};
@@ -33,8 +33,6 @@ struct LastLook {
     /// The earliest time of the next write, after a failed one.
     write_at: Instant,
     failures: Backoff,
-    /// The number of consecutive failed requests.
-    failed: u32,
 }
 
 /// The time of the next plan or write.
@@ -117,11 +115,8 @@ impl Worker {
             let is_urgent = mailbox.has_returned()
                 || mailbox.is_deletion()
                 || mailbox.is_unwatched() != last.is_unwatched;
-            let is_news = |state: &Pending| {
-                let version = Version::of(&state.raw.facts().resource_version);
-                self.is_news(state) && version != last.version
-            };
-            (is_urgent, mailbox.state().is_some_and(is_news))
+            let is_new = |it: &Pending| Version::of(&it.raw.facts().resource_version) != last.version;
+            (is_urgent, mailbox.change(&self.memory).is_some_and(is_new))
         };
         let (is_urgent, has_changed) = self.shared().queue.peek(&self.context.key, look)?;
         let mut next = NextLook { is_urgent, ..NextLook::default() };
@@ -133,12 +128,6 @@ impl Worker {
             next.write_at = wanted.map(|_| last.write_at);
         }
         Some(next)
-    }
-
-    /// Returns whether a state contains a change. If a server-side selector no longer shows the object, that is no state: the object may be
-    /// deleted or may still exist, which the worker finds out after the handlers have ended.
-    fn is_news(&self, state: &Pending) -> bool {
-        !state.is_absence() && !state.is_known_to(&self.memory)
     }
 
     /// Serves daemons and timers once.
@@ -171,21 +160,11 @@ impl Worker {
 
     /// Plans for daemons and timers with the newest state, and returns the version of that state.
     pub(super) fn plan_for_background(&mut self) -> Version {
-        let state = self.newest();
+        let state = self.waiting_change().unwrap_or_else(|| self.origin());
         if let Err(Due::Paused(at)) = self.run_background_plan(&state, false) {
             self.look_at_background_at(at);
         }
         Version::of(&state.raw.facts().resource_version)
-    }
-
-    /// Returns the newest state, including one that still waits in the mailbox.
-    fn newest(&self) -> Snapshot {
-        let news = |mailbox: &Mailbox| {
-            let state = mailbox.state().filter(|state| self.is_news(state))?;
-            Some(Snapshot { raw: state.raw.clone(), kind: state.kind.clone() })
-        };
-        let news = self.shared().queue.peek(&self.context.key, news).flatten();
-        news.unwrap_or_else(|| self.origin())
     }
 }
 
@@ -208,7 +187,6 @@ impl LastLook {
             // Gives short calls the chance to be written together with the handlers' changes.
             write_at: now + BETWEEN,
             failures: Backoff::new(Duration::from_secs(1), Duration::from_secs(60)),
-            failed: 0,
         }
     }
 
@@ -217,7 +195,6 @@ impl LastLook {
         let now = Instant::now();
         let Some(failed) = failed else {
             self.failures.reset();
-            self.failed = 0;
             self.write_at = now;
             return;
         };
@@ -227,13 +204,13 @@ impl LastLook {
         };
         let asked_for = error.and_then(ClusterError::retry_after);
         let rng = worker.shared().rng();
+        let failed = self.failures.failures();
         let pause = self.failures.next_pause_after(asked_for.unwrap_or_default(), rng);
         self.write_at = now + pause;
         if let Some(error) = error {
             let failure = (&*worker.kind.resource, error);
             let context = &worker.context;
-            worker.writer.report_given_up(context, failure, (self.failed, pause));
+            worker.writer.report_given_up(context, failure, (failed, pause));
         }
-        self.failed += 1;
     }
 }

@@ -101,6 +101,15 @@ impl Worker {
         }
     }
 
+    /// Handles an absence whose reason was not determined. If the object is also no longer watched, it is dropped, because no watch will
+    /// report the absence again. Returns when to requeue the object.
+    pub(super) fn absence_is_left(&self) -> Due {
+        if self.context.is_interrupted() {
+            self.shared().queue.mark_out_of_sight(&self.context.key);
+        }
+        self.halted()
+    }
+
     async fn go_on_after(&mut self, look: Look, event: Option<EventType>) -> Due {
         match look {
             Look::Missing | Look::Unserved => self.is_missing(event),

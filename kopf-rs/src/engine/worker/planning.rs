@@ -39,35 +39,17 @@ pub(super) fn ask_pause(pause: &Pause, cause: &Cause) -> Result<Duration, String
     guarded(|| pause.length(cause))
 }
 
-/// The input of a decision.
-struct Look<'a> {
-    raw: &'a Raw,
-    kind: &'a ResourceHandlers,
-    handlers: &'a [Arc<Handler>],
-    event: Option<EventType>,
-    background_is_over: bool,
-}
-
-impl<'a> Look<'a> {
-    /// Returns the input for a state, with all its handlers.
-    fn at(raw: &'a Raw, kind: &'a ResourceHandlers) -> Self {
-        Self { raw, kind, handlers: &kind.handlers, event: None, background_is_over: false }
-    }
-}
-
 impl Worker {
     /// Returns the plan, or the reason why there is none.
     pub(super) fn plan(&self, event: Option<EventType>, handlers: &[Arc<Handler>]) -> Result<Plan, NoPlan> {
-        let look = Look { handlers, event, ..Look::at(&self.raw, &self.kind) };
-        let (plan, _) = self.decide(&look, plan)?;
-        Ok(plan)
+        let decide = |input: Input<'_>| plan(&Input { event, handlers, ..input });
+        Ok(self.decide(&self.raw, &self.kind, decide)?.0)
     }
 
     /// Returns the plan for the final write, which calls no handlers.
     pub(super) fn last_plan(&self) -> Result<Plan, NoPlan> {
-        let look = Look { background_is_over: true, ..Look::at(&self.raw, &self.kind) };
-        let (plan, _) = self.decide(&look, plan)?;
-        Ok(plan)
+        let decide = |input: Input<'_>| plan(&Input { background_is_over: true, ..input });
+        Ok(self.decide(&self.raw, &self.kind, decide)?.0)
     }
 
     /// Returns the plan for daemons and timers of the object in this state, and the state as a tree. Reconcilers are called only if `is_free`.
@@ -76,17 +58,17 @@ impl Worker {
         state: &Snapshot,
         is_free: bool,
     ) -> Result<(BackgroundPlan, Arc<Body>), NoPlan> {
-        self.decide(&Look::at(&state.raw, &state.kind), |input| plan_background(input, is_free))
+        self.decide(&state.raw, &state.kind, |input| plan_background(&input, is_free))
     }
 
-    /// Makes a decision about the object in a state. Returns it together with the state as a tree.
+    /// Makes a decision about the object in a state with all its handlers. Returns it together with the state as a tree.
     fn decide<T>(
         &self,
-        look: &Look<'_>,
-        decide: impl FnOnce(&Input<'_>) -> T,
+        raw: &Raw,
+        kind: &ResourceHandlers,
+        decide: impl FnOnce(Input<'_>) -> T,
     ) -> Result<(T, Arc<Body>), NoPlan> {
         let setup = &self.shared().setup;
-        let Look { raw, kind, .. } = *look;
         let body = raw.body();
         let body = body.map_err(|error| NoPlan::Panic(error.to_string()))?;
         if self.context.is_left_alone(raw, &body) {
@@ -94,15 +76,15 @@ impl Worker {
         }
         let body = Arc::new(body);
         let input = Input {
-            handlers: look.handlers,
+            handlers: &kind.handlers,
             persistence: &setup.persistence,
             policy: &setup.policy,
             resource: &kind.resource,
             body: &body,
-            event: look.event,
+            event: None,
             seen: &self.memory.seen,
             background: self.memory.background().map(|it| &it.memory),
-            background_is_over: look.background_is_over,
+            background_is_over: false,
             surroundings: &self.surroundings,
             finalizer_is_contested: self.memory.recent.is_finalizer_contested(),
             withheld: &kind.withheld,
@@ -113,7 +95,7 @@ impl Worker {
             random: self.shared().rng().next_f64(),
         };
         let code = of_plan(&setup.persistence, &setup.policy.lifecycle, kind);
-        let decided = self.context.watched((Stage::Plan, code), &body, || guarded(|| decide(&input)));
+        let decided = self.context.watched((Stage::Plan, code), &body, || guarded(|| decide(input)));
         let decided = decided.map_err(NoPlan::Panic)?;
         Ok((decided, body))
     }
@@ -157,8 +139,7 @@ impl Worker {
         let pause = self.trouble.panics.next_pause(self.context.shared.rng());
         let text = panic.to_owned();
         self.context.report(&Handling::Throttled { panic: text, pause });
-        self.trouble.panicked += 1;
-        if self.gives_up(self.trouble.panicked) {
+        if self.gives_up(self.trouble.panics.failures()) {
             let what = format!("{} cannot be handled: {panic}", self.kind.resource);
             self.shared().give_up(what);
             return Due::Never;

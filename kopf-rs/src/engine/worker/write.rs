@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::cluster::error::ClusterError;
 use crate::cluster::pruned::PrunedPaths;
 use crate::engine::context::WorkerContext;
-use crate::engine::mailbox::{Mailbox, Pending};
+use crate::engine::mailbox::{Mailbox, Pending, Snapshot};
 use crate::engine::memory::{Memory, SelfTriggered, Version};
 use crate::engine::rewritten::Rewritten;
 use crate::engine::transform::{Transformer, added_by_functions};
@@ -253,16 +253,15 @@ impl Worker {
         self.learn(shown_by_server, definitions, (&patch, &written));
         let written = match written {
             Written::Refused(message) => Written::Refused(redacted_message(&self.kind.resource, message)),
-            Written::Outdated(found) => {
-                let patch = self.redacted(&shown);
-                self.context.report(&Patching::Outdated { patch });
-                if found.is_ok() {
-                    self.memory.recent.answered = Some(Instant::now());
-                }
-                Written::Outdated(found)
-            }
             written => written,
         };
+        if let Written::Outdated(found) = &written {
+            let patch = self.redacted(&shown);
+            self.context.report(&Patching::Outdated { patch });
+            if found.is_ok() {
+                self.memory.recent.answered = Some(Instant::now());
+            }
+        }
         (shown, written)
     }
 
@@ -339,7 +338,9 @@ impl Worker {
 
     /// Plans again for another state that the server has. Returns when to do so.
     async fn plan_anew(&mut self, found: Result<Raw, ClusterError>) -> Due {
-        if !self.writer.pause_before_plan(&mut self.context).await || self.has_news() {
+        let is_undisturbed = self.writer.pause_before_plan(&mut self.context).await;
+        let has_news = |mailbox: &Mailbox| mailbox.has_news(&self.memory);
+        if !is_undisturbed || self.shared().queue.peek(&self.context.key, has_news) == Some(true) {
             return Due::Never;
         }
         match found {
@@ -358,21 +359,15 @@ impl Worker {
 
     /// Examines a newer state that has arrived while handlers ran, since another writer may already have made the same change.
     pub(super) fn check_newer_state(&mut self) {
-        if self.news().is_some() {
+        if self.waiting_change().is_some() {
             self.memory.recent.self_triggered.end();
         }
     }
 
-    /// Returns the waiting state if it is newer.
-    fn news(&self) -> Option<Raw> {
-        let is_news = |state: &&Pending| !state.is_absence() && !state.is_known_to(&self.memory);
-        let raw = |it: &Mailbox| it.state().filter(is_news).map(|state| state.raw.clone());
-        self.shared().queue.peek(&self.context.key, raw).flatten()
-    }
-
-    fn has_news(&self) -> bool {
-        let queue = &self.shared().queue;
-        queue.has_news(&self.context.key, &self.memory)
+    /// Returns the state that waits in the mailbox, if it contains a change.
+    pub(super) fn waiting_change(&self) -> Option<Snapshot> {
+        let change = |mailbox: &Mailbox| mailbox.change(&self.memory).map(Pending::snapshot);
+        self.shared().queue.peek(&self.context.key, change).flatten()
     }
 
     /// Returns the patch without values that the object already has: in `body`, or in a newer state that waits.
@@ -381,9 +376,9 @@ impl Worker {
         if patch.is_empty() || !patch.functions().is_empty() {
             return self.without_pruned(patch.clone());
         }
-        match (self.news(), body) {
+        match (self.waiting_change(), body) {
             (None, Some(body)) => self.without_present(patch, body),
-            (news, _) => match news.as_ref().unwrap_or(&self.raw).body() {
+            (change, _) => match change.as_ref().map_or(&self.raw, |it| &it.raw).body() {
                 Ok(body) => self.without_present(patch, &body),
                 Err(_) => self.without_pruned(patch.clone()),
             },

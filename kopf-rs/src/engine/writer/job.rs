@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::cluster::error::ClusterError;
 use crate::cluster::write::{Changes, Part, PatchRequest};
 use crate::engine::rewritten::Sighting;
-use crate::engine::writer::policy::{Answer, Next, Patience, Request, Sight, Tries, Why, after};
+use crate::engine::writer::policy::{Next, Patience, Request, Sight, Tries, Why, after_error, after_read};
 use crate::object::operations::Operations;
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
@@ -216,20 +216,12 @@ impl<'a> Job<'a> {
 
     fn take_state(&mut self, request: Request, found: Raw) -> Step {
         self.tries.failures = 0;
-        if let Request::Patch(part) = request {
-            self.has_landed(part, &found);
-        }
-        let answer = match request {
-            Request::Read(_) => Answer::Found(self.sight(&found)),
-            Request::Patch(part) if self.is_status_dropped(part, &found) => Answer::LandedWithoutStatus,
-            Request::Patch(part) => Answer::Landed {
-                is_outdated: part == Part::Status
-                    && self.parts().count() > 1
-                    && self.has_other_finalizers(&found),
-            },
+        let next = match request {
+            Request::Read(why) => after_read(self.sight(&found), why, &self.tries),
+            Request::Patch(part) => self.has_landed(part, &found),
         };
         let is_read = matches!(request, Request::Read(_));
-        match after(answer, request, &self.tries) {
+        match next {
             Next::Done => {
                 self.state = found;
                 self.part_is_done();
@@ -261,7 +253,7 @@ impl<'a> Job<'a> {
     }
 
     fn take_error(&mut self, request: Request, error: ClusterError) -> Step {
-        let next = after(Answer::of(&error), request, &self.tries);
+        let next = after_error(&error, request, &self.tries);
         self.tries.denials += u32::from(matches!(error, ClusterError::Denied { .. }));
         if matches!(request, Request::Patch(_)) && error.may_have_landed() {
             self.may_have_landed = true;
@@ -299,13 +291,13 @@ impl<'a> Job<'a> {
         if self.is_for_reading() { Written::Read(found) } else { Written::Outdated(found) }
     }
 
-    /// Processes the reply to this part.
-    fn has_landed(&mut self, part: Part, reply: &Raw) {
+    /// Processes the reply to this part. Returns the next step.
+    fn has_landed(&mut self, part: Part, reply: &Raw) -> Next {
         if self.parts().nth(1).is_some() {
             self.may_land_twice();
         }
         if self.is_status_dropped(part, reply) {
-            return;
+            return Next::StatusApart;
         }
         if let (Some(shown), Some(changes)) = (&mut self.shown, &self.changes) {
             for earlier in &mut shown.rewritten {
@@ -313,6 +305,8 @@ impl<'a> Job<'a> {
             }
             shown.rewritten.extend(Sighting::of(changes, part, reply));
         }
+        let is_followed = part == Part::Status && self.parts().count() > 1;
+        if is_followed && self.has_other_finalizers(reply) { Next::PlanAnew } else { Next::Done }
     }
 
     /// Remembers changes that have landed or may have: applied to a newer state, they would be made twice.

@@ -64,29 +64,6 @@ pub(super) enum Why {
     ToPlan,
 }
 
-/// The server's answer to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    Landed {
-        /// The next part expects other finalizers.
-        is_outdated: bool,
-    },
-    /// The status came with the rest, and the reply lacks it: there may be a subresource.
-    LandedWithoutStatus,
-    Found(Sight),
-    NotFound,
-    OtherObject,
-    Conflict,
-    Refused,
-    Forbidden,
-    /// Not sent, because this instance no longer leads.
-    Fenced,
-    /// A transient error, or no answer at all.
-    Failed {
-        retry_after: Duration,
-    },
-}
-
 /// The object that was read, compared with the one that the write was made for: the first variant that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sight {
@@ -157,62 +134,47 @@ pub(super) enum Next {
     GiveUp,
 }
 
-impl Answer {
-    pub(super) fn of(error: &ClusterError) -> Self {
-        match error {
-            ClusterError::Conflict(_) | ClusterError::FieldConflicts(_) => Self::Conflict,
-            ClusterError::OtherObject(_) => Self::OtherObject,
-            ClusterError::NotFound(_) => Self::NotFound,
-            ClusterError::Invalid(_) => Self::Refused,
-            ClusterError::Denied { .. } => Self::Forbidden,
-            ClusterError::Fenced => Self::Fenced,
-            ClusterError::Gone(_)
-            | ClusterError::Unauthorized(_)
-            | ClusterError::Busy { .. }
-            | ClusterError::Unreachable(_) => {
-                Self::Failed { retry_after: error.retry_after().unwrap_or_default() }
-            }
-        }
-    }
-
-    /// Returns whether the answer concerns the object or the request, which shows that the server works and that the request is permitted.
-    pub(super) fn is_about_the_object(self) -> bool {
-        match self {
-            Self::Landed { .. }
-            | Self::LandedWithoutStatus
-            | Self::Found(_)
-            | Self::NotFound
-            | Self::OtherObject
-            | Self::Conflict
-            | Self::Refused => true,
-            Self::Forbidden | Self::Fenced | Self::Failed { .. } => false,
-        }
+/// Returns whether the error concerns the object or the request, which shows that the server works and that the request is permitted.
+pub(super) fn is_about_the_object(error: &ClusterError) -> bool {
+    match error {
+        ClusterError::Conflict(_)
+        | ClusterError::FieldConflicts(_)
+        | ClusterError::OtherObject(_)
+        | ClusterError::NotFound(_)
+        | ClusterError::Invalid(_) => true,
+        ClusterError::Denied { .. }
+        | ClusterError::Fenced
+        | ClusterError::Gone(_)
+        | ClusterError::Unauthorized(_)
+        | ClusterError::Busy { .. }
+        | ClusterError::Unreachable(_) => false,
     }
 }
 
-/// Returns the next step after `answer` to `request`; `tries` are the requests before it.
-pub(super) fn after(answer: Answer, request: Request, tries: &Tries) -> Next {
-    match (answer, request) {
-        (Answer::Landed { is_outdated: true }, _) | (Answer::Forbidden, Request::Read(_)) => Next::PlanAnew,
-        (Answer::Landed { .. }, _) => Next::Done,
-        (Answer::LandedWithoutStatus, _) => Next::StatusApart,
-        (Answer::NotFound | Answer::Forbidden, Request::Patch(Part::Status)) if tries.is_status_again => {
+/// Returns the next step after an error as the answer to `request`; `tries` are the requests before it.
+pub(super) fn after_error(error: &ClusterError, request: Request, tries: &Tries) -> Next {
+    match (error, request) {
+        (ClusterError::NotFound(_) | ClusterError::Denied { .. }, Request::Patch(Part::Status))
+            if tries.is_status_again =>
+        {
             Next::NoSubresource
         }
-        (Answer::NotFound, Request::Patch(Part::Status)) => Next::Read(Why::NoStatus),
-        (Answer::NotFound | Answer::OtherObject, _) => Next::Gone,
-        (Answer::Conflict, Request::Patch(_)) => Next::Read(Why::Conflict),
-        (Answer::Refused, Request::Patch(_)) => Next::Refused,
-        (Answer::Fenced, _) => Next::GiveUp,
-        (Answer::Found(sight), Request::Read(why)) => after_read(sight, why, tries),
-        (Answer::Forbidden, _) if tries.once && tries.denials + 1 >= ENOUGH => Next::Forbidden,
-        (Answer::Failed { retry_after }, _) => again(retry_after, tries),
+        (ClusterError::NotFound(_), Request::Patch(Part::Status)) => Next::Read(Why::NoStatus),
+        (ClusterError::NotFound(_) | ClusterError::OtherObject(_), _) => Next::Gone,
+        (ClusterError::Conflict(_) | ClusterError::FieldConflicts(_), Request::Patch(_)) => {
+            Next::Read(Why::Conflict)
+        }
+        (ClusterError::Invalid(_), Request::Patch(_)) => Next::Refused,
+        (ClusterError::Denied { .. }, Request::Read(_)) => Next::PlanAnew,
+        (ClusterError::Denied { .. }, _) if tries.once && tries.denials + 1 >= ENOUGH => Next::Forbidden,
+        (ClusterError::Fenced, _) => Next::GiveUp,
         // A missing permission, or a malformed answer, may take time to be fixed.
-        (_, _) => again(Duration::ZERO, tries),
+        _ => again(error.retry_after().unwrap_or_default(), tries),
     }
 }
 
-fn after_read(sight: Sight, why: Why, tries: &Tries) -> Next {
+/// Returns the next step after the object was read.
+pub(super) fn after_read(sight: Sight, why: Why, tries: &Tries) -> Next {
     match (why, sight) {
         (_, Sight::OtherObject) => Next::Gone,
         (Why::NoStatus, Sight::OtherFinalizers) => Next::PlanAnew,

@@ -2,7 +2,6 @@
 //!
 //! Must not know requests.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::engine::children::directory::OfOwner;
@@ -13,6 +12,7 @@ use crate::happening::working::ChildHappening;
 use crate::object::child::taken::TakenFields;
 use crate::reaction::contested_children::ContestedChildren;
 use crate::reaction::unstable_children::{Stability, UnstableChildren};
+use crate::rt::mutex::Mutex;
 
 /// The unstable children of one owner, stored in its memo.
 type OfMemo = Mutex<UnstableChildren>;
@@ -22,7 +22,7 @@ impl Task<'_> {
     /// Notes that the handler wants the child as it was last applied.
     pub(in crate::engine::children) fn mark_stable(&self) {
         if let Some(unstable) = self.wish.context.memo.get::<OfMemo>() {
-            lock(&unstable).mark_stable(&self.target.child);
+            unstable.lock().mark_stable(&self.target.child);
         }
     }
 
@@ -37,7 +37,7 @@ impl Task<'_> {
         let former = of_owner.with(|it| it.last(&child).cloned())?;
         if former.digest == wanted.digest
             && let Some(contested) = self.wish.context.memo.get::<Contested>()
-            && let Some(withheld) = lock(&contested).withheld(&child, now)
+            && let Some(withheld) = contested.lock().withheld(&child, now)
         {
             return Some(ChildError::Contested {
                 child,
@@ -47,7 +47,7 @@ impl Task<'_> {
         }
         let wanted = (&*wanted.digest, &wanted.author, &self.body);
         let unstable = self.wish.context.memo.get_or_default::<OfMemo>();
-        let stability = lock(&unstable).applies(&child, &former, wanted, now);
+        let stability = unstable.lock().applies(&child, &former, wanted, now);
         match stability {
             Stability::Stable => None,
             Stability::Lost { times, place } => {
@@ -67,13 +67,9 @@ pub(in crate::engine::children) fn note_restored(
     now: Duration,
 ) {
     let contested = memo.get_or_default::<Contested>();
-    let news = lock(&contested).note_restored(&target.child, taken, now);
+    let news = contested.lock().note_restored(&target.child, taken, now);
     if let Some((times, taken)) = news {
         let child = target.child.clone();
         target.tell(&ChildHappening::Contested { child, times, taken });
     }
-}
-
-fn lock<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
