@@ -230,10 +230,6 @@ impl Shared {
     pub(super) fn gave_up(&self) -> Vec<String> {
         self.gave_up.lock().iter().cloned().collect()
     }
-
-    pub(crate) fn failed(&self, handler: &str, object: &Reference) {
-        self.failures.add(handler, object);
-    }
 }
 
 /// Creates the worker permits: at least one, or no object would ever be handled.

@@ -72,14 +72,18 @@ mod tests {
     use super::*;
     use crate::cluster::error::FieldConflict;
 
-    #[test]
-    fn the_content_is_at_fault_or_it_may_be_accepted_later() {
-        let child = ChildName {
+    fn child() -> ChildName {
+        ChildName {
             group: "apps".to_owned(),
             kind: "Deployment".to_owned(),
             namespace: None,
             name: "d".to_owned(),
-        };
+        }
+    }
+
+    #[test]
+    fn the_content_is_at_fault_or_it_may_be_accepted_later() {
+        let child = child();
         let denied = |message: &str, rule: &str| ClusterError::Denied {
             message: message.to_owned(),
             rule: rule.to_owned(),
@@ -112,12 +116,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_the_schema_is_not_told_as_a_trouble_of_the_server() {
-        let child = ChildName {
-            group: "apps".to_owned(),
-            kind: "Deployment".to_owned(),
-            namespace: None,
-            name: "d".to_owned(),
-        };
+        let child = child();
         let error = ClusterError::Busy {
             code: 500,
             message: format!("{SCHEMA} patch object: .spec.x: field not declared in schema"),

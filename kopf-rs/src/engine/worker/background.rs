@@ -67,7 +67,7 @@ impl Worker {
     pub(super) fn run_in_background(&mut self, planned: BackgroundPlan, body: &Arc<Body>, state: &Snapshot) {
         let BackgroundPlan { memory, steps, failed, patch, .. } = planned;
         for handler in failed {
-            self.shared().failed(&handler.id, &self.context.about);
+            self.shared().failures.add(&handler.id, &self.context.about);
         }
         let is_none = self.memory.background().is_none() && memory.is_empty();
         if is_none || !self.context.may_call() {
@@ -277,8 +277,7 @@ impl Worker {
             persistence.note_run(&call.handler.id, ran, call.body(), &mut patch);
         }
         if ended.failed {
-            let shared = self.shared();
-            shared.failed(&call.handler.id, &self.context.about);
+            self.shared().failures.add(&call.handler.id, &self.context.about);
         }
         if !patch.is_empty() {
             self.keep_patch(patch);

@@ -42,7 +42,7 @@ pub(super) fn ask_pause(pause: &Pause, cause: &Cause) -> Result<Duration, String
 impl Worker {
     /// Returns the plan, or the reason why there is none.
     pub(super) fn plan(&self, event: Option<EventType>, handlers: &[Arc<Handler>]) -> Result<Plan, NoPlan> {
-        let decide = |input: Input<'_>| plan(&Input { event, handlers, ..input });
+        let decide = |input: Input<'_>| plan(&Input { handlers, event, ..input });
         Ok(self.decide(&self.raw, &self.kind, decide)?.0)
     }
 
@@ -117,7 +117,7 @@ impl Worker {
             Ok(mut effects) => {
                 self.report_all(std::mem::take(&mut effects.told));
                 for handler in &effects.failed {
-                    self.shared().failed(handler, &self.context.about);
+                    self.shared().failures.add(handler, &self.context.about);
                 }
                 Ok(effects)
             }
