@@ -8,11 +8,11 @@ mod record;
 mod roles;
 mod simulation;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use kopf_rs_tests::{Lines, say};
 
-use crate::random::{Failure, Seed, assert_told_again, explore, in_virtual_time};
+use crate::random::{Failure, Seed, assert_told_again, explore, perform};
 use history::History;
 use record::Record;
 use simulation::{Simulation, State};
@@ -51,22 +51,19 @@ fn a_seed_tells_the_same_story_of_daemons_again() {
     // With several objects due at once, their order is random, so this test uses one object.
     let alone = |number| Seed { number, size: 1 };
     assert_told_again((0..24).map(alone), |seed| {
-        let told = play(seed, None, |state| state.record.story().to_vec());
+        let told = play(seed, None, |state| state.record.story.told());
         told.unwrap_or_else(|failure| failure.story)
     });
 }
 
 fn play<T>(seed: Seed, lines: Option<&Lines>, sum: impl FnOnce(&State) -> T) -> Result<T, Failure> {
-    let begun: Mutex<Option<Simulation>> = Mutex::new(None);
-    let played = in_virtual_time(lines, async || {
-        let mut history = History::new(seed, Record::new(lines));
-        *begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(history.simulation.clone());
-        history.play().await
-    });
-    let simulation = begun.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let simulation = simulation.expect("the history has begun");
-    let state = simulation.state();
-    played.map(|()| sum(&state)).map_err(|why| Failure { why, story: state.record.story().to_vec() })
+    let begin = || {
+        let history = History::new(seed, Record::new(lines));
+        (history.simulation.clone(), history)
+    };
+    let act = async |history: &mut History| history.play().await;
+    let told = |simulation: &Simulation| simulation.state().record.story.told();
+    perform(lines, begin, act, told, |simulation| sum(&simulation.state()))
 }
 
 fn tally(state: &State) -> Tally {

@@ -5,11 +5,13 @@
 //! module must not depend on the subject of the histories.
 
 pub(crate) mod dice;
+pub(crate) mod door;
+pub(crate) mod story;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kopf_rs_tests::{Lines, say, subscriber};
@@ -106,6 +108,26 @@ pub(crate) fn in_virtual_time<T>(
         let text = panic.downcast_ref::<String>().cloned();
         Err(text.unwrap_or_else(|| "a panic".to_owned()))
     })
+}
+
+/// Plays a history under virtual time. `begin` creates it, and a handle on what it shares with its handlers, which outlives a panic. Returns
+/// the `sum` of a good history, or what is wrong and what is `told`.
+pub(crate) fn perform<S, H, R>(
+    lines: Option<&Lines>,
+    begin: impl FnOnce() -> (S, H),
+    act: impl AsyncFnOnce(&mut H) -> Result<(), String>,
+    told: impl FnOnce(&S) -> Vec<String>,
+    sum: impl FnOnce(&S) -> R,
+) -> Result<R, Failure> {
+    let made = Mutex::new(None);
+    let played = in_virtual_time(lines, async || {
+        let (shared, mut history) = begin();
+        *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(shared);
+        act(&mut history).await
+    });
+    let shared = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let shared = shared.expect("the history has begun");
+    played.map(|()| sum(&shared)).map_err(|why| Failure { why, story: told(&shared) })
 }
 
 /// Returns the complaints as an error, if there are any.

@@ -56,7 +56,7 @@ impl History {
         let objects = &OBJECTS[..=dice.roll(seed.size.min(3))];
         let steps = 1 + dice.roll(seed.size * 4);
         let ids: Vec<_> = roles.iter().map(|role| role.id).collect();
-        record.tell(format!("{ids:?}, {may:?}"));
+        record.story.tell(format!("{ids:?}, {may:?}"));
         Self {
             simulation: Simulation::new(dice, record, roles, may.failures),
             objects,

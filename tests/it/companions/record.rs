@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::roles::Role;
+use crate::random::story::Story;
 
 /// The life of an object from its creation to its deletion.
 pub(super) struct Life {
@@ -50,9 +51,7 @@ pub(super) struct Record {
     pub(super) calls: Vec<Call>,
     /// Violations that later events cannot undo.
     pub(super) wrong: Vec<String>,
-    began: Instant,
-    story: Vec<String>,
-    lines: Option<(Lines, usize)>,
+    pub(super) story: Story,
 }
 
 /// The time after the end of an object in which the operator may not have noticed it yet.
@@ -61,34 +60,11 @@ const UNNOTICED: Duration = Duration::from_secs(150);
 impl Record {
     /// Creates a record. Must be called within the runtime of the history, because the story has the runtime's times.
     pub(super) fn new(lines: Option<&Lines>) -> Self {
-        Self {
-            start: 0,
-            lives: Vec::new(),
-            calls: Vec::new(),
-            wrong: Vec::new(),
-            began: Instant::now(),
-            story: Vec::new(),
-            lines: lines.map(|lines| (lines.clone(), 0)),
-        }
-    }
-
-    pub(super) fn tell(&mut self, line: impl AsRef<str>) {
-        if let Some((lines, told)) = &mut self.lines {
-            let lines = lines.all();
-            let new = lines[*told..].iter();
-            self.story.extend(new.map(|line| format!("           | {line}")));
-            *told = lines.len();
-        }
-        let now = self.began.elapsed().as_secs_f64();
-        self.story.push(format!("{now:>10.3} {}", line.as_ref()));
-    }
-
-    pub(super) fn story(&self) -> &[String] {
-        &self.story
+        Self { start: 0, lives: Vec::new(), calls: Vec::new(), wrong: Vec::new(), story: Story::new(lines) }
     }
 
     pub(super) fn made(&mut self, name: &'static str, object: &Value) {
-        self.tell(format!("{name} is made: {}", object["metadata"]["labels"]));
+        self.story.tell(format!("{name} is made: {}", object["metadata"]["labels"]));
         self.lives.push(Life {
             name,
             uid: uid(object).to_owned(),
@@ -148,14 +124,14 @@ impl Record {
         if let Some(wrong) = wrong {
             self.complain(format!("{id} is called for {name} {wrong}"));
         }
-        self.tell(format!("   {id} is called for {name}"));
+        self.story.tell(format!("   {id} is called for {name}"));
         self.calls.push(Call { of, start, begun: now, end: None });
         self.calls.len() - 1
     }
 
     pub(super) fn ended(&mut self, place: usize, role: &Role, end: End) {
         self.calls[place].end = Some((Instant::now(), end));
-        self.tell(format!("   {} ends: {end:?}", role.id));
+        self.story.tell(format!("   {} ends: {end:?}", role.id));
     }
 
     /// Returns the calls that are running.
@@ -170,7 +146,7 @@ impl Record {
     }
 
     fn complain(&mut self, what: String) {
-        self.tell(format!("   WRONG: {what}"));
+        self.story.tell(format!("   WRONG: {what}"));
         self.wrong.push(what);
     }
 }

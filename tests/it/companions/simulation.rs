@@ -103,7 +103,7 @@ impl Simulation {
     }
 
     pub(super) fn tell(&self, line: impl AsRef<str>) {
-        self.state().record.tell(line);
+        self.state().record.story.tell(line);
     }
 
     pub(super) fn roll(&self, sides: usize) -> usize {
@@ -168,7 +168,7 @@ impl Simulation {
     pub(super) async fn patch(&self, name: &str, merge: &Value) {
         if let Some(changed) = self.ask("PATCH", &path(name), Some(merge)).await {
             let record = &mut self.state().record;
-            record.tell(format!("{name} is changed: {merge}"));
+            record.story.tell(format!("{name} is changed: {merge}"));
             record.edited(&changed);
         }
     }

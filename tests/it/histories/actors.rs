@@ -2,7 +2,6 @@
 //!
 //! This module must not depend on the changes of objects or the checks.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kopf_rs::{Operator, Settings};
@@ -13,7 +12,7 @@ use super::actor::actor;
 use super::roles::{Roles, essence};
 use super::simulation::{GROUP, Play, Simulation};
 use crate::operating::{KIND, NAME, Working};
-use crate::random::{Failure, in_virtual_time};
+use crate::random::{self, Failure};
 
 /// The deadline for everything to be at rest.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -36,17 +35,13 @@ pub(super) fn perform<T, R>(
     act: impl AsyncFnOnce(&mut T) -> Result<(), String>,
     sum: impl FnOnce(&Play) -> R,
 ) -> Result<R, Failure> {
-    let set = Mutex::new(None);
-    let told = in_virtual_time(lines, async || {
-        let (simulation, mut actors) = make();
-        simulation.play().record.listen(lines);
-        *set.lock().unwrap_or_else(PoisonError::into_inner) = Some(simulation);
-        act(&mut actors).await
-    });
-    let simulation = set.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let simulation = simulation.expect("the simulation was set");
-    let play = simulation.play();
-    told.map(|()| sum(&play)).map_err(|why| Failure { why, story: play.record.story().to_vec() })
+    let begin = || {
+        let (simulation, actors) = make();
+        simulation.play().record.story.listen(lines);
+        (simulation, actors)
+    };
+    let told = |simulation: &Simulation| simulation.play().record.story.told();
+    random::perform(lines, begin, act, told, |simulation| sum(&simulation.play()))
 }
 
 // === impl Actors ===
@@ -196,6 +191,6 @@ impl Actors {
     }
 
     pub(super) fn note(&self, line: &str) {
-        self.simulation.play().record.tell(line);
+        self.simulation.play().record.story.tell(line);
     }
 }

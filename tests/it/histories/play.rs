@@ -45,7 +45,7 @@ pub(super) fn play(seed: Seed, lines: Option<&Lines>) -> Result<Tally, Failure> 
 
 /// Returns the story of one history.
 pub(super) fn story(seed: Seed) -> Vec<String> {
-    let told = perform_and(seed, None, |play| play.record.story().to_vec());
+    let told = perform_and(seed, None, |play| play.record.story.told());
     told.unwrap_or_else(|failure| failure.story)
 }
 
@@ -92,7 +92,7 @@ impl History {
         let limit = settings.queueing.worker_limit;
         let title = format!("{roles}\n{keeping:?}, {lifecycle:?}, workers: {limit:?}, {trouble:?}");
         simulation.play().objects = objects.map(|it| (*it).to_owned()).collect();
-        simulation.play().record.tell(title);
+        simulation.play().record.story.tell(title);
         Self { actors: Actors::new(simulation, roles, settings, everywhere), steps, silence: None }
     }
 

@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use kopf_rs::Context;
-use kopf_rs_tests::Lines;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::keeping::Keeping;
 use super::roles::{Role, essence};
+use crate::random::story::Story;
 
 /// A position in that order.
 pub(super) type Place = usize;
@@ -94,48 +94,15 @@ pub(super) struct Record {
     /// The number of the operator's successful writes.
     pub(super) writes: usize,
     pub(super) calls: usize,
-    began: Instant,
     place: Place,
-    story: Vec<String>,
-    /// The log of the operator, and the number of its lines that are in the story.
-    lines: Option<(Lines, usize)>,
+    pub(super) story: Story,
 }
 
 // === impl Record ===
 
 impl Record {
     pub(super) fn new(keeping: Keeping) -> Self {
-        Self {
-            keeping,
-            lives: Vec::new(),
-            start: 0,
-            writes: 0,
-            calls: 0,
-            began: Instant::now(),
-            place: 0,
-            story: Vec::new(),
-            lines: None,
-        }
-    }
-
-    /// Includes the log lines in the story.
-    pub(super) fn listen(&mut self, lines: Option<&Lines>) {
-        self.lines = lines.map(|lines| (lines.clone(), 0));
-    }
-
-    pub(super) fn tell(&mut self, line: impl AsRef<str>) {
-        if let Some((lines, told)) = &mut self.lines {
-            let lines = lines.all();
-            let new = lines[*told..].iter().map(|line| format!("           | {line}"));
-            self.story.extend(new);
-            *told = lines.len();
-        }
-        let now = self.began.elapsed().as_secs_f64();
-        self.story.push(format!("{now:>10.3} {}", line.as_ref()));
-    }
-
-    pub(super) fn story(&self) -> &[String] {
-        &self.story
+        Self { keeping, lives: Vec::new(), start: 0, writes: 0, calls: 0, place: 0, story: Story::new(None) }
     }
 
     fn next(&mut self) -> Place {
@@ -204,7 +171,7 @@ impl Record {
             None => new.map(essence).unwrap_or_default(),
         };
         let (id, retry) = (&role.id, context.retry());
-        self.tell(format!(
+        self.story.tell(format!(
             "{}: {id} is called: {reason} #{retry}, told {told}{}",
             context.name(),
             if seen == told { String::new() } else { format!(", sees {seen}") }
@@ -239,7 +206,7 @@ impl Record {
         let life = &mut self.lives[life];
         life.runs[run].ended(end, delay);
         let told = format!("{}: {} ends: {end:?}", life.name, life.runs[run].role.id);
-        self.tell(told);
+        self.story.tell(told);
     }
 
     /// Records the end of the operator: results that it had not written are lost.

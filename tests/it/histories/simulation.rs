@@ -4,9 +4,7 @@
 //! lost, or the operator may be killed. This module must not depend on the checks.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -21,6 +19,7 @@ use super::keeping::Keeping;
 use super::record::Record;
 use crate::operating::{KIND, definition};
 use crate::random::dice::Dice;
+use crate::random::door::{Answer, read, refusal};
 
 /// The API group of the kind in these histories.
 pub(super) const GROUP: &str = "histories.kopf.dev";
@@ -126,7 +125,7 @@ impl Simulation {
         play.record.start += 1;
         play.dead = false;
         let door = Door { simulation: self.clone(), start: play.record.start };
-        kube::Client::new(door, "default")
+        kube::Client::new(tower::service_fn(move |request| door.clone().pass(request)), "default")
     }
 
     /// Returns the seed for the random choices of the operator's next start.
@@ -177,7 +176,7 @@ impl Simulation {
         let made = self.ask("POST", &path(""), Some(&object)).await;
         if made["kind"] == "KopfExample" {
             let record = &mut self.play().record;
-            record.tell(format!("{name}: a user creates it: {}", object["spec"]));
+            record.story.tell(format!("{name}: a user creates it: {}", object["spec"]));
             record.saw(&made);
         }
     }
@@ -186,13 +185,13 @@ impl Simulation {
         let changed = self.ask("PATCH", &path(name), Some(merge)).await;
         if changed["kind"] == "KopfExample" {
             let record = &mut self.play().record;
-            record.tell(format!("{name}: a user sets {merge}"));
+            record.story.tell(format!("{name}: a user sets {merge}"));
             record.saw(&changed);
         }
     }
 
     pub(super) async fn delete(&self, name: &str) {
-        self.play().record.tell(format!("{name}: a user deletes it"));
+        self.play().record.story.tell(format!("{name}: a user deletes it"));
         self.ask("DELETE", &path(name), None).await;
         match self.get(name).await {
             Some(object) => self.play().record.saw(&object),
@@ -292,9 +291,6 @@ impl Play {
     }
 }
 
-/// The server's answer, or its replacement.
-type Answer = Response<Either<ApiBody, Body>>;
-
 /// The entry point of an operator's requests.
 #[derive(Clone)]
 struct Door {
@@ -350,20 +346,11 @@ impl Door {
     async fn instead(&self, instead: Instead, asked: &Asked, when: &str) -> Result<Answer, io::Error> {
         let words = &asked.words;
         let line = format!("   trouble {when} the operator's {words}: {instead:?}");
-        self.simulation.play().record.tell(line);
+        self.simulation.play().record.story.tell(line);
         match instead {
             Instead::Drop => Err(io::ErrorKind::ConnectionReset.into()),
             Instead::Death => Err(self.simulation.never().await),
-            Instead::Code(code) => {
-                let status = json!({
-                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-                    "reason": if code == 409 { "Conflict" } else { "InternalError" }, "message": "as the dice fell",
-                });
-                let answer = Response::builder().status(code);
-                let answer = answer.header("content-type", "application/json");
-                let body = Body::from(status.to_string().into_bytes());
-                Ok(answer.body(Either::Right(body)).expect("a valid answer"))
-            }
+            Instead::Code(code) => Ok(refusal(code)),
         }
     }
 
@@ -372,31 +359,15 @@ impl Door {
         if !asked.writes {
             return Ok(answer.map(Either::Left));
         }
-        let (parts, body) = answer.into_parts();
-        let bytes = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let (answer, bytes) = read(answer).await?;
         let words = &asked.words;
         let record = &mut self.simulation.play().record;
-        record.tell(format!("   the operator's {words}: {}", parts.status));
-        if parts.status.is_success() {
+        record.story.tell(format!("   the operator's {words}: {}", answer.status()));
+        if answer.status().is_success() {
             let object = serde_json::from_slice(&bytes).map_err(io::Error::other)?;
             record.wrote(&object, asked.whole);
         }
-        let body = Either::Right(Body::from(bytes.to_vec()));
-        Ok(Response::from_parts(parts, body))
-    }
-}
-
-impl tower::Service<Request<Body>> for Door {
-    type Response = Answer;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.clone().pass(request))
+        Ok(answer)
     }
 }
 

@@ -73,7 +73,7 @@ impl History {
         };
         let (lifecycle, limit) = (settings.execution.lifecycle.clone(), settings.queueing.worker_limit);
         let scope = if scoped { "team-*" } else { "all namespaces" };
-        record.tell(format!("{roles}\n{scope}, {lifecycle:?}, workers: {limit:?}, {events:?}"));
+        record.story.tell(format!("{roles}\n{scope}, {lifecycle:?}, workers: {limit:?}, {events:?}"));
         Self {
             simulation: Simulation::new(dice, record, events),
             roles,
@@ -273,7 +273,7 @@ impl History {
             };
             working.stop().await;
             let record = &mut self.simulation.state().record;
-            record.tell("the operator has stopped");
+            record.story.tell("the operator has stopped");
             let start = record.start;
             if clean {
                 record.clean_ends.insert(start);

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::cluster::{Name, Presence};
 use super::roles::Role;
+use crate::random::story::Story;
 
 const FINALIZER: &str = "tester.kopf.rs/finalizer";
 
@@ -79,10 +80,7 @@ pub(super) struct Record {
     pub(super) stopped: Option<Instant>,
     pub(super) calls: usize,
     pub(super) writes: usize,
-    began: Instant,
-    story: Vec<String>,
-    /// The log of the operator, and the number of its lines that are in the story.
-    lines: Option<(Lines, usize)>,
+    pub(super) story: Story,
 }
 
 /// The position of a call: the index of its life and its index there.
@@ -99,25 +97,8 @@ impl Record {
             stopped: None,
             calls: 0,
             writes: 0,
-            began: Instant::now(),
-            story: Vec::new(),
-            lines: lines.map(|lines| (lines.clone(), 0)),
+            story: Story::new(lines),
         }
-    }
-
-    pub(super) fn tell(&mut self, line: impl AsRef<str>) {
-        if let Some((lines, told)) = &mut self.lines {
-            let lines = lines.all();
-            let new = lines[*told..].iter().map(|line| format!("           | {line}"));
-            self.story.extend(new);
-            *told = lines.len();
-        }
-        let now = self.began.elapsed().as_secs_f64();
-        self.story.push(format!("{now:>10.3} {}", line.as_ref()));
-    }
-
-    pub(super) fn story(&self) -> &[String] {
-        &self.story
     }
 
     pub(super) fn life(&mut self, uid: &str) -> Option<&mut Life> {
@@ -224,7 +205,7 @@ impl Record {
         });
         let run = life.runs.len() - 1;
         let (name, called) = (life.name, life.runs[run].clone());
-        self.tell(format!("{name:?}: called at version {version}: {called}"));
+        self.story.tell(format!("{name:?}: called at version {version}: {called}"));
         (place, run)
     }
 
@@ -242,8 +223,8 @@ impl Record {
         run.end = end;
         let (name, id) = (life.name, run.role.id.clone());
         match end {
-            Some(end) => self.tell(format!("{name:?}: {id} ends: {end:?}")),
-            None => self.tell(format!("{name:?}: {id} is cut off")),
+            Some(end) => self.story.tell(format!("{name:?}: {id} ends: {end:?}")),
+            None => self.story.tell(format!("{name:?}: {id} is cut off")),
         }
     }
 

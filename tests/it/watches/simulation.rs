@@ -5,13 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, Either};
+use http_body_util::Either;
 use kopf_rs_apiserver::ApiBody;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -21,6 +19,7 @@ use super::cluster::{Cluster, Name, OBJECTS, PLURAL, Presence};
 use super::event::Event;
 use super::record::Record;
 use crate::random::dice::Dice;
+use crate::random::door::{Answer, read, refusal};
 
 /// The simulation; clones share its state.
 #[derive(Clone)]
@@ -66,7 +65,7 @@ impl Simulation {
     }
 
     pub(super) fn tell(&self, line: impl AsRef<str>) {
-        self.state().record.tell(line);
+        self.state().record.story.tell(line);
     }
 
     pub(super) fn roll(&self, sides: usize) -> usize {
@@ -82,7 +81,8 @@ impl Simulation {
         let requests = Requests { simulation: self.clone(), start };
         let number = u64::try_from(start).expect("few starts");
         let seed = state.seed.wrapping_add(number);
-        (kube::Client::new(requests, "default"), seed)
+        let service = tower::service_fn(move |request| requests.clone().pass(request));
+        (kube::Client::new(service, "default"), seed)
     }
 
     pub(super) async fn create(&self, name: Name) {
@@ -95,7 +95,7 @@ impl Simulation {
         let made = self.cluster.create(name, &spec).await;
         if let (Some(made), Some(definition)) = (made, definition) {
             let record = &mut self.state().record;
-            record.tell(format!("{name:?}: a user creates it: {spec}"));
+            record.story.tell(format!("{name:?}: a user creates it: {spec}"));
             record.made(name, &made, &definition);
         }
     }
@@ -125,7 +125,7 @@ impl Simulation {
         let changed = self.cluster.patch(name, &json!({"spec": spec})).await;
         if let Some(changed) = changed {
             let record = &mut self.state().record;
-            record.tell(format!("{name:?}: a user sets {spec}"));
+            record.story.tell(format!("{name:?}: a user sets {spec}"));
             record.saw(&changed);
         }
     }
@@ -216,9 +216,6 @@ enum Instead {
     Drop,
 }
 
-/// The server's answer, or its replacement.
-type Answer = Response<Either<ApiBody, Body>>;
-
 /// The entry point for the requests of one start of the operator.
 #[derive(Clone)]
 struct Requests {
@@ -263,17 +260,10 @@ impl Requests {
         let words = &asked.words;
         let line = format!("   trouble {when} the operator's {words}: {instead:?}");
         self.simulation.tell(line);
-        let Instead::Code(code) = instead else {
-            return Err(io::ErrorKind::ConnectionReset.into());
-        };
-        let status = json!({
-            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-            "reason": "InternalError", "message": "as the dice fell",
-        });
-        let answer = Response::builder().status(code);
-        let answer = answer.header("content-type", "application/json");
-        let body = Body::from(status.to_string().into_bytes());
-        Ok(answer.body(Either::Right(body)).expect("a valid answer"))
+        match instead {
+            Instead::Code(code) => Ok(refusal(code)),
+            Instead::Drop => Err(io::ErrorKind::ConnectionReset.into()),
+        }
     }
 
     /// Records the object that a write returned.
@@ -281,31 +271,15 @@ impl Requests {
         if !asked.writes {
             return Ok(answer.map(Either::Left));
         }
-        let (parts, body) = answer.into_parts();
-        let bytes = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let (answer, bytes) = read(answer).await?;
         let words = &asked.words;
-        self.simulation.tell(format!("   the operator's {words}: {}", parts.status));
-        if parts.status.is_success() {
+        self.simulation.tell(format!("   the operator's {words}: {}", answer.status()));
+        if answer.status().is_success() {
             let object: Value = serde_json::from_slice(&bytes).map_err(io::Error::other)?;
             let record = &mut self.simulation.state().record;
             record.wrote(&object, asked.whole);
         }
-        let body = Either::Right(Body::from(bytes.to_vec()));
-        Ok(Response::from_parts(parts, body))
-    }
-}
-
-impl tower::Service<Request<Body>> for Requests {
-    type Response = Answer;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.clone().pass(request))
+        Ok(answer)
     }
 }
 
