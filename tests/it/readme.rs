@@ -1,5 +1,5 @@
-//! Follows README.md and `docs/first-operator.md` literally except for one path: runs their commands, writes their files, and checks the
-//! output lines that they show.
+//! Follows README.md and `docs/first-operator.md` literally except for one path and one profile: runs their commands, writes their
+//! files, and checks the output lines that they show.
 //!
 //! The doctests of kopf-rs also compile their Rust code. Crates of the tour use the versions and the profile of this repository, so that
 //! cargo does not build the dependencies again.
@@ -120,6 +120,10 @@ async fn the_tour_leads_to_a_handled_object() {
     let script = script(&blocks);
     assert!(script.contains(linked), "{script}");
     let script = script.replace(linked, &format!("--path {}", real.display()));
+    // With the profile of the tests: an optimised program proves no more, and takes a build of all its dependencies.
+    let (install, quick) = ("cargo install --path", "cargo install --debug --path");
+    assert!(script.contains(install), "{script}");
+    let script = script.replace(install, quick);
     let mut command = shell(&script, &clone, &kopf_rs(&[]));
     command
         // `cd ..` goes back along the link, because the shell reads PWD.

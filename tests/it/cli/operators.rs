@@ -329,12 +329,13 @@ async fn tell(db: State<Db>, #[inject] times: State<u32>, logger: Logger) {
 kopf_rs::main!(state = connect().await?, state = 7_u32);
 "#;
 
+/// It chooses the features of the operators that `kopf-rs run` builds, so that kopf-rs is built once for all.
 #[tokio::test]
 async fn a_program_on_main_has_the_same_flags() {
     let root = super::root().canonicalize().unwrap();
     let manifest = format!(
         "[package]\nname = \"on-main\"\nversion = \"1.2.3\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
-         kopf-rs = {{ path = \"{}/kopf-rs\", features = [\"cli\", \"embedded\", \"mimalloc\"] }}\nserde_json = \"1\"\ntracing = \"0.1\"\n\
+         kopf-rs = {{ path = \"{}/kopf-rs\", features = [\"cli\", \"embedded\", \"metrics\", \"mimalloc\"] }}\nserde_json = \"1\"\ntracing = \"0.1\"\n\
          [profile.dev]\ndebug = \"line-tables-only\"\n[profile.dev.package.\"*\"]\ndebug = false\n",
         root.display()
     );
