@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::cli::{self, PATIENCE};
 
 scenarios! {
-    an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_changes [tcp real];
+    an_object_that_kills_the_process_is_named_and_then_left_alone_until_it_changes [tcp];
     who_kills_the_process_is_found_among_those_who_were_called_at_the_same_time [tcp];
     a_deletion_that_kills_the_process_reports_its_obstacle [tcp];
     a_handler_that_no_deletion_waits_for_is_in_nobodys_way [tcp];

@@ -12,16 +12,16 @@ use crate::operating::{Gate, TestOperator, is_handled};
 
 scenarios! {
     startup_comes_before_any_request_and_cleanup_after_everything;
-    startup_is_retried;
-    a_failed_startup_starts_nothing;
-    every_startup_handler_is_called_to_its_end;
-    an_operator_that_is_stopped_during_its_startup_starts_nothing;
-    cleanup_comes_after_the_end_of_daemons;
-    startup_may_change_settings_and_the_memo;
-    a_failed_cleanup_is_reported;
-    running_handlers_may_finish_when_the_operator_stops;
-    handlers_that_do_not_finish_are_cancelled_and_called_again_next_time;
-    changes_of_event_handlers_are_written_when_the_operator_stops;
+    startup_is_retried [memory];
+    a_failed_startup_starts_nothing [memory];
+    every_startup_handler_is_called_to_its_end [memory];
+    an_operator_that_is_stopped_during_its_startup_starts_nothing [memory];
+    cleanup_comes_after_the_end_of_daemons [memory];
+    startup_may_change_settings_and_the_memo [memory];
+    a_failed_cleanup_is_reported [memory];
+    running_handlers_may_finish_when_the_operator_stops [memory];
+    handlers_that_do_not_finish_are_cancelled_and_called_again_next_time [memory];
+    changes_of_event_handlers_are_written_when_the_operator_stops [memory];
     once_handles_existing_objects_and_ends;
     once_misses_nothing_with_handlers_for_everything [memory];
 }

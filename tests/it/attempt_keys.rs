@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::operating::{Gate, TestOperator, is_handled};
 
 scenarios! {
-    a_crash_after_a_call_of_the_cloud_makes_no_second_one;
+    a_crash_after_a_call_of_the_cloud_makes_no_second_one [memory];
     another_change_has_another_key [memory];
     a_handler_without_keys_gets_an_error [memory];
 }

@@ -13,7 +13,7 @@ use crate::operating::{TestOperator, Working};
 
 scenarios! {
     damaged_annotations_are_reported_and_repaired;
-    damaged_annotations_of_kopf_are_reported_and_repaired;
+    damaged_annotations_of_kopf_are_reported_and_repaired [memory];
     times_beyond_the_clock_never_come [memory];
 }
 

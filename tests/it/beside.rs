@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use crate::operating::{Gate, TestOperator, definition, is_handled};
 
 scenarios! {
-    a_timer_is_called_while_a_handler_of_its_object_runs;
-    labels_start_and_stop_a_daemon_while_a_handler_of_its_object_runs;
+    a_timer_is_called_while_a_handler_of_its_object_runs [memory];
+    labels_start_and_stop_a_daemon_while_a_handler_of_its_object_runs [memory];
     a_deletion_reaches_a_daemon_while_a_handler_of_its_object_runs [memory];
-    a_daemon_is_tried_again_and_sees_changes_while_a_handler_of_its_object_runs;
+    a_daemon_is_tried_again_and_sees_changes_while_a_handler_of_its_object_runs [memory];
     a_change_is_handled_though_a_timer_has_written_after_it;
     finalizers_of_others_stay_as_they_are_though_a_daemon_has_written;
     a_refused_change_of_a_timer_does_not_affect_handlers [memory];

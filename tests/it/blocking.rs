@@ -19,9 +19,9 @@ scenarios! {
     a_filter_that_blocks_is_named_while_it_does [memory];
     a_predicate_of_a_label_that_blocks_is_named_while_it_does [memory];
     a_patch_function_that_blocks_is_named_while_it_does [memory];
-    handlers_that_block_all_threads_are_named_and_block_no_others [tcp real];
-    an_operator_ends_in_time_despite_blocked_threads [tcp real];
-    cleanup_handlers_run_despite_blocked_threads [tcp real];
+    handlers_that_block_all_threads_are_named_and_block_no_others [tcp];
+    an_operator_ends_in_time_despite_blocked_threads [tcp];
+    cleanup_handlers_run_despite_blocked_threads [tcp];
 }
 
 /// Later than this, a line can come only after the handlers stop blocking, which they never do.

@@ -12,7 +12,7 @@ use crate::owned::{deployment, keeping, map, until};
 
 scenarios! {
     // In memory only: what slows down for minutes.
-    conditions_name_the_problem_with_a_child;
+    conditions_name_the_problem_with_a_child [memory];
     an_apply_without_changes_triggers_no_call;
     fields_of_a_former_manager_are_taken_over;
     the_key_of_an_item_that_others_have_too_is_refused_once;

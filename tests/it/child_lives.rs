@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kopf_rs::{Context, HandlerResult, Registry, Settings};
 use kopf_rs_apiserver::{Fault, Verb};
-use kopf_rs_tests::{Server, TestCluster, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
 use crate::operating::{Gate, KIND, TestOperator, Working, definition};
@@ -14,16 +14,16 @@ use crate::owned::{deployment, is_ours, keeping, map, settled, until};
 scenarios! {
     // In memory only: what needs faults of the server, or a namespace of one name.
     children_are_made_with_one_apply_each;
-    a_restart_costs_one_request_for_each_child;
+    a_restart_costs_one_request_for_each_child [memory];
     a_skipped_apply_reads_its_object_on_demand;
-    read_children_are_kept_in_memory;
+    read_children_are_kept_in_memory [memory];
     late_events_of_a_former_owner_are_ignored [memory];
     a_child_with_a_generated_name_is_made_once;
     a_deleted_child_is_never_seen_alive [memory];
     an_owner_that_is_deleted_meanwhile_leaves_no_children;
     a_refused_child_shows_in_the_conditions [memory];
     a_namespace_that_ends_takes_no_children_and_is_left_alone [memory];
-    a_thousand_children_of_one_owner;
+    a_thousand_children_of_one_owner [memory];
     a_cluster_scoped_owner_has_children_in_namespaces;
 }
 
@@ -84,10 +84,9 @@ async fn a_restart_costs_one_request_for_each_child(cluster: TestCluster) {
     assert_eq!(test.calls.all().len(), 2 * OWNERS);
     let more = asked().await.split_off(asked_before);
     let (applies, looks): (Vec<_>, Vec<_>) = more.iter().partition(|it| it.verb == "patch");
-    // A child that its watch has not listed yet is looked at before. In memory, it has listed all of them by then.
-    let most = if test.cluster.server() == Server::Memory { 0 } else { OWNERS };
     assert!(applies.len() <= OWNERS, "{applies:?}");
-    assert!(looks.len() <= most, "{looks:?}");
+    // The watch has listed all children by then.
+    assert!(looks.is_empty(), "{looks:?}");
     assert_eq!(test.cluster.list("configmaps").await, before);
 }
 
@@ -334,11 +333,8 @@ async fn a_thousand_children_of_one_owner(cluster: TestCluster) {
     test.until_gone("one").await;
     test.nothing_more(Duration::from_secs(60)).await;
     working.stop().await;
-    // The garbage collector of a real server deletes some twenty objects a second.
-    if test.cluster.real().is_none() {
-        let rest = test.cluster.list("configmaps").await;
-        assert!(!rest.iter().any(is_ours), "{} are left", rest.len());
-    }
+    let rest = test.cluster.list("configmaps").await;
+    assert!(!rest.iter().any(is_ours), "{} are left", rest.len());
 }
 
 async fn a_cluster_scoped_owner_has_children_in_namespaces(cluster: TestCluster) {

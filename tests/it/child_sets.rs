@@ -13,14 +13,14 @@ use crate::operating::TestOperator;
 scenarios! {
     // Not on a real server: what needs faults.
     children_that_left_a_set_are_deleted;
-    an_empty_set_deletes_only_direct_children_of_this_handler;
-    a_set_of_which_a_part_is_refused_deletes_nothing;
-    children_left_over_at_the_end_of_the_operator_are_deleted;
+    an_empty_set_deletes_only_direct_children_of_this_handler [memory];
+    a_set_of_which_a_part_is_refused_deletes_nothing [memory];
+    children_left_over_at_the_end_of_the_operator_are_deleted [memory];
     a_deletion_whose_answer_is_lost_deletes_nothing_else [memory];
     a_refused_deletion_is_tried_again [memory];
     a_kind_that_is_owned_no_more_is_cleaned_up;
     a_kind_that_cannot_be_listed_is_not_pruned_until_it_can [memory];
-    a_set_without_a_watch_is_refused;
+    a_set_without_a_watch_is_refused [memory];
     a_child_that_is_let_go_stays;
     a_read_child_is_never_older_than_the_last_write [memory];
     a_child_is_read_as_a_type_or_as_json;

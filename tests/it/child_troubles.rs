@@ -12,10 +12,10 @@ use crate::owned::{keeping, map, settled, until};
 
 scenarios! {
     an_apply_that_is_not_awaited_delays_nothing [memory];
-    a_name_that_was_refused_is_free_for_another_owner;
+    a_name_that_was_refused_is_free_for_another_owner [memory];
     handlers_that_own_a_kind_in_two_versions_are_both_called;
     a_failing_reconciler_that_changes_its_object_waits_for_the_next_attempt [memory];
-    a_restart_changes_nothing_and_reports_that;
+    a_restart_changes_nothing_and_reports_that [memory];
     an_owner_that_is_deleted_during_its_call_is_no_error;
 }
 

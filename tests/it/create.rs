@@ -8,12 +8,11 @@ use crate::operating::{TestOperator, is_handled};
 
 scenarios! {
     objects_from_before_and_after_the_start_are_handled_once_with_one_write;
-    a_finalizer_costs_one_write_more;
-    every_further_handler_costs_one_write_more;
-    results_go_to_the_status;
+    a_finalizer_costs_one_write_more [memory];
+    every_further_handler_costs_one_write_more [memory];
     patches_of_handlers_are_written_with_the_state;
     text_arrives_unharmed;
-    many_objects_are_handled_each_once;
+    many_objects_are_handled_each_once [memory];
     a_started_operator_logs_the_resources_that_it_serves [memory];
 }
 
@@ -79,23 +78,6 @@ async fn every_further_handler_costs_one_write_more(cluster: TestCluster) {
     working.stop().await;
     assert_eq!(test.calls.all(), ["first a", "second a", "third a"]);
     test.assert_writes("a", 3).await;
-}
-
-async fn results_go_to_the_status(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    let registry = Registry::new()
-        .on_create(
-            test.selector(),
-            test.handler("create_fn", |context| async move {
-                Ok(json!({"saw": context.spec::<Value>()?["size"]}))
-            }),
-        )
-        .on_create(test.selector(), test.handler("other_fn", |_| async { Ok(json!("text")) }));
-    let working = test.start(registry);
-    test.create("a", json!({"size": 7})).await;
-    let object = test.until("it is handled", "a", is_handled).await;
-    working.stop().await;
-    assert_eq!(object["status"], json!({"create_fn": {"saw": 7}, "other_fn": "text"}));
 }
 
 async fn patches_of_handlers_are_written_with_the_state(cluster: TestCluster) {

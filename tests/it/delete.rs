@@ -1,6 +1,6 @@
 //! Deletions: the handlers run first, and no failure blocks a deletion forever.
 
-use kopf_rs::{PermanentError, Registry, TemporaryError};
+use kopf_rs::{PermanentError, Registry};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
@@ -8,16 +8,12 @@ use crate::operating::{Gate, TestOperator, Working, is_handled};
 
 scenarios! {
     a_deletion_is_one_call_and_one_write;
-    a_deletion_waits_until_its_handler_succeeds;
-    a_handler_that_fails_permanently_releases_the_object;
-    an_object_deleted_without_a_watch_is_handled_after_the_start;
+    a_handler_that_fails_permanently_releases_the_object [memory];
     finalizers_of_others_stay;
-    without_deletion_handlers_nothing_holds_an_object;
-    an_unneeded_finalizer_is_removed;
-    an_optional_handler_is_called_although_it_does_not_hold_the_object;
+    an_optional_handler_is_called_although_it_does_not_hold_the_object [memory];
     a_handler_that_outlives_its_object_leaves_the_next_one_alone;
-    an_optional_handler_that_outlives_its_object_is_called_once;
-    an_object_that_does_not_fit_its_deletion_handler_stays_until_it_does;
+    an_optional_handler_that_outlives_its_object_is_called_once [memory];
+    an_object_that_does_not_fit_its_deletion_handler_stays_until_it_does [memory];
 }
 
 async fn a_deletion_is_one_call_and_one_write(cluster: TestCluster) {
@@ -35,23 +31,6 @@ async fn a_deletion_is_one_call_and_one_write(cluster: TestCluster) {
     test.assert_writes("a", 3).await;
 }
 
-async fn a_deletion_waits_until_its_handler_succeeds(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    let delete = test.handler("delete_fn", |context| async move {
-        if context.retry() < 2 {
-            return Err(TemporaryError::new("not yet").delay(0.3).into());
-        }
-        Ok(Value::Null)
-    });
-    let working = test.start(Registry::new().on_delete(test.selector(), delete));
-    test.create("a", json!({})).await;
-    test.until("it is handled", "a", is_handled).await;
-    test.delete("a").await;
-    test.until_gone("a").await;
-    working.stop().await;
-    assert_eq!(test.calls.all().len(), 3);
-}
-
 async fn a_handler_that_fails_permanently_releases_the_object(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let delete = test.handler("delete_fn", |_| async { Err(PermanentError::new("never").into()) });
@@ -65,21 +44,6 @@ async fn a_handler_that_fails_permanently_releases_the_object(cluster: TestClust
     assert_eq!(report.failed[0].handler, "delete_fn");
     let object = report.failed[0].object.as_ref().expect("it is about an object");
     assert_eq!(object.to_string(), format!("{}/a", test.cluster.namespace()));
-}
-
-async fn an_object_deleted_without_a_watch_is_handled_after_the_start(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    let registry = || Registry::new().on_delete(test.selector(), test.noting("delete_fn"));
-    let working = test.start(registry());
-    test.create("a", json!({})).await;
-    test.until("it is handled", "a", is_handled).await;
-    working.stop().await;
-    test.delete("a").await;
-    assert!(test.get("a").await["metadata"]["deletionTimestamp"].is_string());
-    let working = test.start(registry());
-    test.until_gone("a").await;
-    working.stop().await;
-    assert_eq!(test.calls.all(), ["delete_fn a"]);
 }
 
 async fn finalizers_of_others_stay(cluster: TestCluster) {
@@ -97,32 +61,6 @@ async fn finalizers_of_others_stay(cluster: TestCluster) {
     test.until_gone("a").await;
     working.stop().await;
     assert_eq!(test.calls.all(), ["delete_fn a"]);
-}
-
-async fn without_deletion_handlers_nothing_holds_an_object(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
-    let working = test.start(registry);
-    test.create("a", json!({})).await;
-    test.until("it is handled", "a", is_handled).await;
-    test.delete("a").await;
-    test.until_gone("a").await;
-    working.stop().await;
-    test.assert_writes("a", 1).await;
-}
-
-async fn an_unneeded_finalizer_is_removed(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    let registry = Registry::new().on_delete(test.selector(), test.noting("delete_fn"));
-    let working = test.start(registry);
-    test.create("a", json!({})).await;
-    test.until("it is handled", "a", is_handled).await;
-    working.stop().await;
-    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
-    let working = test.start(registry);
-    test.until("it is off", "a", |object| object["metadata"]["finalizers"].is_null()).await;
-    working.stop().await;
-    assert_eq!(test.calls.all(), Vec::<String>::new());
 }
 
 async fn an_optional_handler_is_called_although_it_does_not_hold_the_object(cluster: TestCluster) {

@@ -1,6 +1,6 @@
 //! Raw events: delivered as they come, including those of the operator's own writes; failures of the handlers have no consequences.
 
-use kopf_rs::{EventType, PermanentError, Registry, handler};
+use kopf_rs::{EventType, Registry, handler};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::json;
 
@@ -8,8 +8,7 @@ use crate::operating::{TestOperator, is_handled};
 
 scenarios! {
     raw_events_are_passed_with_their_types;
-    a_failing_event_handler_fails_alone;
-    an_event_handler_may_patch_and_return;
+    an_event_handler_may_patch_and_return [memory];
     the_result_of_an_event_handler_takes_the_place_of_a_status_that_is_no_object [memory];
 }
 
@@ -59,19 +58,6 @@ async fn raw_events_are_passed_with_their_types(cluster: TestCluster) {
         assert!(line.trim_start().starts_with("DEBUG"), "{line}");
     }
     test.assert_writes("old", 0).await;
-}
-
-async fn a_failing_event_handler_fails_alone(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    let event = handler("event_fn", |_| async { Err::<(), _>(PermanentError::new("no").into()) });
-    let registry =
-        Registry::new().on_event(test.selector(), event).on_create(test.selector(), test.noting("create_fn"));
-    let working = test.start(registry);
-    test.create("a", json!({})).await;
-    test.until("it is handled", "a", is_handled).await;
-    test.line("Handler 'event_fn' failed permanently: no").await;
-    working.stop().await;
-    assert_eq!(test.calls.all(), ["create_fn a"]);
 }
 
 async fn an_event_handler_may_patch_and_return(cluster: TestCluster) {

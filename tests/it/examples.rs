@@ -10,9 +10,9 @@ use crate::cli::{PATIENCE, ended, kopf_rs, root};
 
 scenarios! {
     myapp [tcp real];
-    myapp_template [tcp real];
-    myapp_in_a_single_file [tcp real];
-    myapp_in_a_program_of_its_own [tcp real];
+    myapp_template [tcp];
+    myapp_in_a_single_file [tcp];
+    myapp_in_a_program_of_its_own [tcp];
 }
 
 const BANNER: &str = "Hello from kopf-rs! 🚀";

@@ -4,32 +4,10 @@ use kopf_rs::{Registry, handler};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
-use crate::operating::{TestOperator, is_handled, last_handled};
+use crate::operating::{TestOperator, last_handled};
 
 scenarios! {
-    a_field_handler_sees_changes_of_its_field_only;
-    a_handler_is_not_called_again_for_another_handlers_writes;
-}
-
-async fn a_field_handler_sees_changes_of_its_field_only(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    let calls = test.calls.clone();
-    let resized = handler("resized", move |context| {
-        calls.note(format!("{:?} {:?}", context.old(), context.new()));
-        async { Ok(()) }
-    });
-    let working = test.start(Registry::new().on_field(test.selector(), resized.field("spec.size")));
-    test.create("a", json!({"size": 1})).await;
-    test.until("it is handled", "a", is_handled).await;
-    test.patch("a", json!({"spec": {"other": 1}})).await;
-    let handled = |object: &_| last_handled(object).is_some_and(|it| it["spec"]["other"] == 1);
-    test.until("it is handled", "a", handled).await;
-    test.patch("a", json!({"spec": {"size": 2}})).await;
-    let handled = |object: &_| last_handled(object).is_some_and(|it| it["spec"]["size"] == 2);
-    test.until("it is handled", "a", handled).await;
-    working.stop().await;
-    let expected = ["None Some(Number(1))", "Some(Number(1)) Some(Number(2))"];
-    assert_eq!(test.calls.all(), expected);
+    a_handler_is_not_called_again_for_another_handlers_writes [memory];
 }
 
 async fn a_handler_is_not_called_again_for_another_handlers_writes(cluster: TestCluster) {

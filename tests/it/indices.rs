@@ -18,21 +18,21 @@ use crate::operating::{Gate, TestOperator, is_handled};
 
 scenarios! {
     no_handler_is_called_before_all_is_indexed;
-    a_value_moves_with_its_object;
-    no_entries_differ_from_no_change;
-    values_without_keys_stand_together;
-    filters_and_deletions_take_values_out;
+    a_value_moves_with_its_object [memory];
+    no_entries_differ_from_no_change [memory];
+    values_without_keys_stand_together [memory];
+    filters_and_deletions_take_values_out [memory];
     a_temporary_error_takes_values_out_for_a_while [memory];
-    a_permanent_error_removes_values_permanently;
-    an_arbitrary_error_leaves_values_as_they_are;
-    a_kind_without_objects_delays_no_others;
+    a_permanent_error_removes_values_permanently [memory];
+    an_arbitrary_error_leaves_values_as_they_are [memory];
+    a_kind_without_objects_delays_no_others [memory];
     a_kind_that_may_not_be_listed_delays_no_others [memory];
     a_kind_that_cannot_be_listed_for_now_is_waited_for_a_while [memory];
     no_limit_of_workers_is_in_the_way [memory];
     an_answer_to_a_write_is_indexed_before_the_next_handler;
     objects_deleted_during_a_gap_are_removed [memory];
     a_slow_function_holds_up_its_object_and_no_other [memory];
-    an_index_is_there_for_activities_filters_daemons_and_sub_handlers;
+    an_index_is_there_for_activities_filters_daemons_and_sub_handlers [memory];
     an_index_without_a_function_is_refused [memory];
 }
 

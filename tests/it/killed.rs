@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::{self, PATIENCE};
 
 scenarios! {
-    attempts_continue_after_a_kill [tcp real];
+    attempts_continue_after_a_kill [tcp];
 }
 
 const KILLS: u64 = 20;

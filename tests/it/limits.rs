@@ -13,7 +13,7 @@ use crate::operating::{Gate, TestOperator, Working, is_handled};
 
 scenarios! {
     so_many_objects_are_worked_on_at_a_time;
-    objects_that_wait_for_a_retry_block_no_others;
+    objects_that_wait_for_a_retry_block_no_others [memory];
     who_waits_for_a_place_is_handled_as_it_is_then [memory];
     the_time_of_a_handler_counts_from_its_first_attempt [memory];
     no_call_begins_after_the_operator_stops [memory];

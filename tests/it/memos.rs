@@ -9,10 +9,10 @@ use serde_json::json;
 use crate::operating::{Gate, TestOperator, definition, is_handled};
 
 scenarios! {
-    a_memo_is_shared_by_all_handlers_of_an_object_and_by_no_other;
-    a_memo_begins_with_the_values_of_the_operators;
+    a_memo_is_shared_by_all_handlers_of_an_object_and_by_no_other [memory];
+    a_memo_begins_with_the_values_of_the_operators [memory];
     an_object_of_the_same_name_has_a_memo_of_its_own;
-    a_memo_outlives_the_rest_of_an_indexed_object;
+    a_memo_outlives_the_rest_of_an_indexed_object [memory];
     a_memo_outlives_the_watch_of_an_object_that_is_worked_on [memory];
 }
 

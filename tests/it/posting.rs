@@ -14,9 +14,9 @@ scenarios! {
     an_event_may_be_about_another_object_but_not_about_an_event;
     long_messages_are_cut_in_the_middle;
     the_same_event_is_counted_and_too_many_different_ones_are_left_out [memory];
-    no_event_is_posted_unless_requested;
-    log_lines_are_posted_where_that_is_asked_for;
-    a_level_omits_less_important_events;
+    no_event_is_posted_unless_requested [memory];
+    log_lines_are_posted_where_that_is_asked_for [memory];
+    a_level_omits_less_important_events [memory];
     retries_are_one_event_that_counts;
     repeated_events_of_a_timer_are_one_series [memory];
     a_missing_permission_to_post_is_reported_once_and_fails_no_handler;

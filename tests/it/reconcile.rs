@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kopf_rs::prelude::Again;
 use kopf_rs::{PermanentError, Registry, Settings, TemporaryError, handler};
-use kopf_rs_tests::{Server, TestCluster, scenarios};
+use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -16,13 +16,13 @@ scenarios! {
     // In memory only: what takes minutes, or is measured.
     it_is_called_for_existing_and_new_objects_and_blocks_nothing;
     no_request_is_sent_at_rest [memory];
-    all_that_changes_during_a_call_is_one_more_call;
+    all_that_changes_during_a_call_is_one_more_call [memory];
     its_return_value_requeues_the_object [memory];
     errors_are_repeated_and_permanent_ones_wait_for_another_object [memory];
     a_retrying_handler_does_not_hold_it_up [memory];
     handlers_of_changes_go_first [memory];
-    the_finalizer_is_on_before_the_first_call;
-    finalizing_is_the_last_thing;
+    the_finalizer_is_on_before_the_first_call [memory];
+    finalizing_is_the_last_thing [memory];
     an_object_that_goes_takes_its_calls_along [memory];
     an_operator_that_is_to_end_reconciles_each_object_once [memory];
     its_own_status_changes_trigger_no_call;
@@ -270,17 +270,6 @@ async fn finalizing_is_the_last_thing(cluster: TestCluster) {
         test.calls.until(before + 3).await;
         test.line("Reconciler 'r' is told to exit: RESOURCE_DELETED.").await;
         gate.open(1);
-        if policy == "Foreground" && test.cluster.server() == Server::Real {
-            // Other tests decide whether a garbage collector runs on this server.
-            let is_let_go = |found: Option<&Value>| {
-                let theirs = json!(["foregroundDeletion"]);
-                found.is_none_or(|object| object["metadata"]["finalizers"] == theirs)
-            };
-            let kind = test.kind();
-            test.cluster.until("we have let it go", &kind, "a", is_let_go).await;
-            let release = json!({"metadata": {"finalizers": null}});
-            let _ = test.cluster.request("PATCH", &path, Some(&release)).await;
-        }
         test.until_gone("a").await;
         let calls = test.calls.all()[before..].to_vec();
         let mut beside = calls[1..3].to_vec();

@@ -13,18 +13,14 @@ use crate::operating::{Gate, TestOperator, is_handled};
 
 scenarios! {
     temporary_errors_are_retried_after_their_delays;
-    attempts_continue_after_a_restart;
-    attempts_continue_after_a_sudden_death;
-    twenty_deaths_skip_no_attempt;
     blocking_handlers_run_beside_the_others;
-    a_permanent_error_is_final;
-    retries_are_limited;
-    the_errors_mode_decides_about_arbitrary_errors;
-    a_handler_that_never_returns_is_cancelled_at_its_timeout;
-    a_panic_is_an_error;
+    a_permanent_error_is_final [memory];
+    the_errors_mode_decides_about_arbitrary_errors [memory];
+    a_handler_that_never_returns_is_cancelled_at_its_timeout [memory];
+    a_panic_is_an_error [memory];
     the_panic_hook_of_the_process_stays_its_own [memory];
-    one_failing_handler_does_not_hold_up_another;
-    a_panicking_filter_concerns_one_object_only;
+    one_failing_handler_does_not_hold_up_another [memory];
+    a_panicking_filter_concerns_one_object_only [memory];
 }
 
 async fn temporary_errors_are_retried_after_their_delays(cluster: TestCluster) {
@@ -54,48 +50,6 @@ async fn temporary_errors_are_retried_after_their_delays(cluster: TestCluster) {
     test.line("Handler 'create_fn' failed temporarily: not yet").await;
 }
 
-/// Returns a handler that records its attempts and succeeds in the third.
-fn third_time_lucky(test: &TestOperator) -> Registry {
-    let calls = test.calls.clone();
-    let create = handler("create_fn", move |context| {
-        calls.note(format!("attempt {}", context.retry()));
-        async move {
-            if context.retry() < 2 {
-                return Err(TemporaryError::new("not yet").delay(0.5).into());
-            }
-            Ok(())
-        }
-    });
-    Registry::new().on_create(test.selector(), create)
-}
-
-async fn attempts_continue_after_a_restart(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    test.create("a", json!({})).await;
-    for count in [1, 2, 3] {
-        let working = test.start(third_time_lucky(&test));
-        test.calls.until(count).await;
-        working.stop().await;
-    }
-    assert_eq!(test.calls.all(), ["attempt 0", "attempt 1", "attempt 2"]);
-    assert!(is_handled(&test.get("a").await));
-}
-
-async fn attempts_continue_after_a_sudden_death(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    test.create("a", json!({})).await;
-    let working = test.start(third_time_lucky(&test));
-    let records = |object: &Value| object["metadata"]["annotations"]["tester.kopf.rs/create_fn"].is_string();
-    test.until("the first attempt is on record", "a", records).await;
-    working.kill().await;
-    let working = test.start(third_time_lucky(&test));
-    test.until("it is handled", "a", is_handled).await;
-    working.stop().await;
-    let calls = test.calls.all();
-    assert_eq!(calls.last().map(String::as_str), Some("attempt 2"));
-    assert!((3..=4).contains(&calls.len()), "only the one in flight may be repeated: {calls:?}");
-}
-
 async fn a_permanent_error_is_final(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
     let create = test.handler("create_fn", |_| async { Err(PermanentError::new("no image").into()) });
@@ -111,18 +65,6 @@ async fn a_permanent_error_is_final(cluster: TestCluster) {
     let report = working.stop().await;
     assert_eq!(test.calls.all(), ["create_fn a", "update_fn a"]);
     assert_eq!(report.failed.len(), 1);
-}
-
-async fn retries_are_limited(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    let create =
-        test.handler("create_fn", |_| async { Err(TemporaryError::new("not yet").delay(0.1).into()) });
-    let working = test.start(Registry::new().on_create(test.selector(), create.retries(3)));
-    test.create("a", json!({})).await;
-    test.line("failed temporarily but will exceed 3 retries: not yet").await;
-    test.until("it is handled", "a", is_handled).await;
-    working.stop().await;
-    assert_eq!(test.calls.all().len(), 3);
 }
 
 async fn the_errors_mode_decides_about_arbitrary_errors(cluster: TestCluster) {
@@ -236,29 +178,6 @@ async fn the_panic_hook_of_the_process_stays_its_own(cluster: TestCluster) {
     test.until("it is handled", "a", is_handled).await;
     working.stop().await;
     assert_eq!(told.load(Ordering::Relaxed), 1);
-}
-
-/// Kills the operator after its n-th request, for every n: no attempt is skipped, and the final object is the same.
-async fn twenty_deaths_skip_no_attempt(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    for number in 0..20_usize {
-        let name = format!("object-{number:02}");
-        let before = test.calls.all().len();
-        test.create(&name, json!({})).await;
-        let working = test.start(third_time_lucky(&test));
-        test.calls.until(before + 1 + number % 3).await;
-        for _ in 0..number {
-            tokio::task::yield_now().await;
-        }
-        working.kill().await;
-        let working = test.start(third_time_lucky(&test));
-        test.until("it is handled", &name, is_handled).await;
-        working.stop().await;
-        let mut calls = test.calls.all().split_off(before);
-        assert!((3..=4).contains(&calls.len()), "only the one in flight may be repeated: {calls:?}");
-        calls.dedup();
-        assert_eq!(calls, ["attempt 0", "attempt 1", "attempt 2"]);
-    }
 }
 
 mod blocking {

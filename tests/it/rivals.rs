@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::operating::{TestOperator, Working, is_handled};
 
 scenarios! {
-    two_operators_keep_their_state_under_their_names;
+    two_operators_keep_their_state_under_their_names [memory];
     a_finalizer_that_another_operator_restores_is_soon_left_alone [memory];
 }
 

@@ -8,7 +8,7 @@ use crate::operating::{Calls, TestOperator, last_handled};
 
 scenarios! {
     handlers_see_the_values_and_the_annotation_does_not_have_them;
-    fields_of_secrets_are_filtered_by_their_values;
+    fields_of_secrets_are_filtered_by_their_values [memory];
     a_refused_patch_of_a_secret_is_reported_without_its_values;
 }
 

@@ -11,11 +11,11 @@ use crate::operating::{TestOperator, Working, is_handled};
 
 scenarios! {
     only_selected_objects_are_handled;
-    an_object_that_leaves_its_selector_is_released_and_not_deleted;
+    an_object_that_leaves_its_selector_is_released_and_not_deleted [memory];
     a_daemon_stops_when_its_object_leaves_the_selector [memory];
     filters_of_raw_event_handlers_are_sent_to_the_server [memory];
     filters_of_other_handlers_are_not_sent [memory];
-    a_function_selects_resources;
+    a_function_selects_resources [memory];
     a_function_of_the_settings_that_panics_lets_no_object_be_handled [memory];
     an_invalid_selector_is_reported_at_the_start [memory];
 }

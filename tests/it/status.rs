@@ -15,16 +15,16 @@ scenarios! {
     conditions_of_others_stay_as_they_are;
     a_condition_that_another_writer_adds_meanwhile_is_kept [memory];
     a_condition_is_kept_without_a_status_subresource_too [memory];
-    a_status_that_stays_as_it_is_costs_no_write;
+    a_status_that_stays_as_it_is_costs_no_write [memory];
     a_status_that_is_wiped_is_written_once_more_and_calls_no_handler;
-    the_generation_observed_is_the_one_that_the_call_has_seen;
-    a_status_write_calls_no_handler_of_changes;
+    the_generation_observed_is_the_one_that_the_call_has_seen [memory];
+    a_status_write_calls_no_handler_of_changes [memory];
     a_field_that_the_schema_lacks_is_reported_once_and_not_written_again;
     an_empty_value_that_the_server_leaves_out_hides_no_later_one;
-    the_outcome_of_handlers_is_shown_as_conditions;
+    the_outcome_of_handlers_is_shown_as_conditions [memory];
     conditions_of_outcomes_cost_one_write_per_change_of_them [memory];
     a_ready_condition_of_a_handler_stays_its_own [memory];
-    a_failed_attempt_shows_its_condition_and_not_its_generation;
+    a_failed_attempt_shows_its_condition_and_not_its_generation [memory];
     sub_handlers_daemons_and_timers_change_the_status_too;
     reconcilers_and_timers_count_for_conditions_too [memory];
 }

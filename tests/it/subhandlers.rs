@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 use crate::operating::{Calls, Gate, TestOperator, is_handled, last_handled};
 
 scenarios! {
-    a_parent_is_done_when_its_children_are;
+    a_parent_is_done_when_its_children_are [memory];
     code_after_the_execution_is_reached_once [memory];
     a_failed_child_fails_its_parent_when_the_others_are_done [memory];
     failures_are_ignored_if_requested [memory];
     children_have_children [memory];
     children_have_filters_and_lifecycles [memory];
-    a_finished_child_is_not_called_again_after_a_kill;
+    a_finished_child_is_not_called_again_after_a_kill [memory];
     a_child_that_has_finished_on_another_state_is_called_again_after_a_kill [memory];
     children_that_change_their_object_are_called_once_each;
-    a_handler_that_changed_the_object_is_not_called_again_after_a_kill;
+    a_handler_that_changed_the_object_is_not_called_again_after_a_kill [memory];
     a_second_change_calls_all_children_again [memory];
     misuse_of_children_is_an_error [memory];
     a_childs_filter_that_panics_fails_its_parent_for_a_while [memory];

@@ -9,7 +9,7 @@ use crate::operating::TestOperator;
 
 scenarios! {
     a_change_of_a_referenced_object_calls_the_objects_that_refer_to_it;
-    those_of_before_and_of_now_are_called;
+    those_of_before_and_of_now_are_called [memory];
     changes_without_a_watch_are_seen_later [memory];
     changes_before_the_first_listing_are_seen [memory];
 }

@@ -22,10 +22,10 @@ scenarios! {
     a_timer_that_changes_its_object_delays_no_handler [memory];
     a_due_timer_asks_no_filter_of_change_handlers [memory];
     a_permanent_error_ends_a_timer_until_its_object_is_changed [memory];
-    a_timer_without_a_schedule_is_called_once;
-    a_timer_at_rest_holds_up_no_deletion;
-    a_timer_in_a_call_is_waited_for;
-    idle_timers_hold_up_neither_an_end_nor_a_deletion;
+    a_timer_without_a_schedule_is_called_once [memory];
+    a_timer_at_rest_holds_up_no_deletion [memory];
+    a_timer_in_a_call_is_waited_for [memory];
+    idle_timers_hold_up_neither_an_end_nor_a_deletion [memory];
     results_of_a_timer_are_written_each_time;
     first_calls_are_spread_over_the_interval [memory];
     a_timer_sees_the_current_object [memory];

@@ -10,10 +10,10 @@ use crate::operating::{TestOperator, Working, is_handled, last_handled};
 scenarios! {
     lists_are_added_to_and_the_status_goes_along;
     a_faster_writer_is_not_overwritten [memory];
-    a_function_that_panics_is_reported_and_left_out;
+    a_function_that_panics_is_reported_and_left_out [memory];
     fields_of_the_server_stay_unchanged_and_the_object_is_deleted;
     a_function_that_changes_nothing_makes_no_write [memory];
-    functions_cannot_change_the_operators_state;
+    functions_cannot_change_the_operators_state [memory];
     functions_cannot_change_values_of_storages [memory];
 }
 

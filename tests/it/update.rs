@@ -1,20 +1,18 @@
 //! Changes of objects: handlers see each change once, with the old state.
 
-use kopf_rs::{Context, HandlerResult, PRESENT, PermanentError, Reason, Registry, TemporaryError, handler};
+use kopf_rs::{Context, HandlerResult, PRESENT, PermanentError, Registry, TemporaryError, handler};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
 use crate::operating::{Gate, TestOperator, is_handled, last_handled};
 
 scenarios! {
-    a_wanted_value_is_written_even_if_it_was_there_before;
-    an_update_is_one_call_with_its_difference_and_one_write;
-    handlers_of_one_id_for_creations_and_updates_do_not_share_their_progress;
-    a_change_of_the_status_is_nobodys_business;
-    a_change_during_a_cycle_gets_a_cycle_of_its_own;
-    a_change_during_creation_becomes_an_update;
+    a_wanted_value_is_written_even_if_it_was_there_before [memory];
+    an_update_is_one_call_with_its_difference_and_one_write [memory];
+    handlers_of_one_id_for_creations_and_updates_do_not_share_their_progress [memory];
+    a_change_during_a_cycle_gets_a_cycle_of_its_own [memory];
+    a_change_during_creation_becomes_an_update [memory];
     a_storm_ends_with_the_newest_state;
-    an_own_change_of_the_spec_is_an_update_too;
     a_change_that_waits_during_a_restart_has_its_former_value;
 }
 
@@ -69,22 +67,6 @@ async fn handlers_of_one_id_for_creations_and_updates_do_not_share_their_progres
     working.stop().await;
     assert_eq!(test.calls.all(), ["create 0", "create 1", "update 0", "update 1", "update 2"]);
     assert_eq!(object["status"]["same"], "update");
-}
-
-async fn a_change_of_the_status_is_nobodys_business(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    let registry = Registry::new()
-        .on_create(test.selector(), test.noting("create_fn"))
-        .on_update(test.selector(), test.noting("update_fn"));
-    let working = test.start(registry);
-    test.create("a", json!({"size": 1})).await;
-    test.until("it is handled", "a", is_handled).await;
-    test.patch("a/status", json!({"status": {"ready": true}})).await;
-    test.line("Something has changed, but we are not interested (the essence is the same).").await;
-    test.patch("a", json!({"spec": {"size": 2}})).await;
-    test.calls.until(2).await;
-    working.stop().await;
-    assert_eq!(test.calls.all(), ["create_fn a", "update_fn a"]);
 }
 
 async fn a_change_during_a_cycle_gets_a_cycle_of_its_own(cluster: TestCluster) {
@@ -147,26 +129,6 @@ async fn a_storm_ends_with_the_newest_state(cluster: TestCluster) {
     // A server in another process may be so slow that the operator sees the changes one by one.
     let bound = if test.cluster.in_process().is_some() { 60 } else { 100 };
     assert!(writes < bound, "{writes} writes for 100 changes");
-}
-
-async fn an_own_change_of_the_spec_is_an_update_too(cluster: TestCluster) {
-    let test = TestOperator::of(cluster).await;
-    let calls = test.calls.clone();
-    let both = move |context: kopf_rs::Context| {
-        calls.note(context.reason().map_or("none", Reason::as_str));
-        if context.reason() == Some(Reason::Create) {
-            context.patch(|patch| patch["spec"]["size"] = json!(5));
-        }
-        async { Ok(()) }
-    };
-    let registry = Registry::new()
-        .on_create(test.selector(), handler("create_fn", both.clone()))
-        .on_update(test.selector(), handler("update_fn", both));
-    let working = test.start(registry);
-    test.create("a", json!({"size": 1})).await;
-    test.until("all is handled", "a", |object| has_handled(object, 5)).await;
-    working.stop().await;
-    assert_eq!(test.calls.all(), ["create", "update"]);
 }
 
 fn has_handled(object: &Value, size: u32) -> bool {

@@ -14,13 +14,13 @@ use crate::operating::{KIND, TestOperator, is_handled};
 
 scenarios! {
     an_object_that_a_label_excludes_is_explained;
-    an_object_that_waits_for_a_retry_is_explained;
+    an_object_that_waits_for_a_retry_is_explained [memory];
     a_change_of_the_status_by_another_is_no_cause;
     a_pause_for_another_operator_is_named [memory];
-    a_deletion_that_a_stranger_holds_up_is_not_ours;
+    a_deletion_that_a_stranger_holds_up_is_not_ours [memory];
     a_change_calls_the_predicted_handlers [memory];
     an_object_that_kopf_has_handled_is_explained [memory];
-    unhandled_and_missing_objects_are_explained;
+    unhandled_and_missing_objects_are_explained [memory];
     a_kind_that_must_not_be_read_is_reported [memory];
     a_handler_for_a_version_that_is_not_the_preferred_one_is_found [memory];
     values_of_secrets_are_not_reported [memory];

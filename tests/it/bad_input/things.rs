@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::operating::{TestOperator, definition, is_handled, last_handled};
 
 scenarios! {
-    a_result_that_is_not_json_is_a_permanent_failure;
+    a_result_that_is_not_json_is_a_permanent_failure [memory];
     a_function_that_never_settles_is_reported_and_slowed_down [memory];
     a_function_on_events_that_never_settles_is_reported_and_slowed_down [memory];
     a_sub_handler_that_never_settles_is_reported_and_slowed_down [memory];
