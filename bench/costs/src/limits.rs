@@ -84,23 +84,32 @@ fn parsed(text: &str) -> Result<BTreeMap<String, f64>> {
 }
 
 fn measured() -> Result<Vec<Figure>> {
-    let mut figures = Vec::new();
     let valgrind = valgrind()?;
-    for scenario in Scenario::ALL {
-        let name = scenario.name();
-        let (less, more) = (numbers(scenario, MANY)?, numbers(scenario, 2 * MANY)?);
-        let each = |at: usize| (more[at] - less[at]) / (more[0] - less[0]);
-        let (few, many) =
-            (instructions(&valgrind, scenario, SOME)?, instructions(&valgrind, scenario, 2 * SOME)?);
-        figures.push((format!("{name}.instructions"), (many[1] - few[1]) / (many[0] - few[0])));
-        figures.push((format!("{name}.allocations"), each(1)));
-        figures.push((format!("{name}.bytes"), each(2)));
-        let objects = f64::from(MANY);
-        figures.push((format!("{name}.kept"), (more[3] - less[3]) / objects));
-        figures.push((format!("{name}.peak"), (more[4] - less[4]) / objects));
-    }
+    let valgrind = valgrind.as_path();
+    // All at once: counts do not depend on what else runs.
+    let figures = std::thread::scope(|scope| {
+        let scenarios = Scenario::ALL.map(|it| scope.spawn(move || figures(valgrind, it)));
+        let figures = scenarios.into_iter().map(|it| it.join().expect("no panic while measuring"));
+        figures.collect::<Result<Vec<_>>>()
+    });
+    let mut figures = figures?.concat();
     figures.push(("program.bytes".to_owned(), size()?));
     Ok(figures)
+}
+
+fn figures(valgrind: &Path, scenario: Scenario) -> Result<Vec<Figure>> {
+    let (less, more) = (numbers(scenario, MANY)?, numbers(scenario, 2 * MANY)?);
+    let (few, many) = (instructions(valgrind, scenario, SOME)?, instructions(valgrind, scenario, 2 * SOME)?);
+    let each = |at: usize| (more[at] - less[at]) / (more[0] - less[0]);
+    let objects = f64::from(MANY);
+    let figures = [
+        ("instructions", (many[1] - few[1]) / (many[0] - few[0])),
+        ("allocations", each(1)),
+        ("bytes", each(2)),
+        ("kept", (more[3] - less[3]) / objects),
+        ("peak", (more[4] - less[4]) / objects),
+    ];
+    Ok(figures.map(|(what, figure)| (format!("{}.{what}", scenario.name()), figure)).into())
 }
 
 /// Returns the median of each number of three runs: the uids of objects are random, and so are the sizes of the tables that they order.
@@ -120,14 +129,15 @@ fn numbers(scenario: Scenario, objects: u32) -> Result<Vec<f64>> {
 
 /// Returns the number of units, and the number of the operator's instructions for them.
 fn instructions(valgrind: &Path, scenario: Scenario, objects: u32) -> Result<[f64; 2]> {
-    let profile = std::env::temp_dir().join(format!("kopf-rs-costs-{}-{objects}", std::process::id()));
+    let name = scenario.name();
+    let profile = std::env::temp_dir().join(format!("kopf-rs-costs-{}-{name}-{objects}", std::process::id()));
     let mut command = Command::new(valgrind);
     command
         .args(["--tool=callgrind", "--quiet"])
         .arg(format!("--callgrind-out-file={}", profile.display()))
         .args(["measured", "served"].map(|it| format!("--toggle-collect=kopf_rs_costs::counted::{it}")))
         .arg(std::env::current_exe()?)
-        .args([scenario.name(), &objects.to_string()]);
+        .args([name, &objects.to_string()]);
     let units = run(&mut command)?[0];
     let text = std::fs::read_to_string(&profile).context("the profile of callgrind")?;
     std::fs::remove_file(&profile)?;
