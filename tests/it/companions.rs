@@ -50,7 +50,7 @@ fn daemons_and_timers_live_as_long_as_their_objects() {
 fn a_seed_tells_the_same_story_of_daemons_again() {
     // With several objects due at once, their order is random, so this test uses one object.
     let alone = |number| Seed { number, size: 1 };
-    assert_told_again((0..24).map(alone), |seed| {
+    assert_told_again((0..8).map(alone), |seed| {
         let told = play(seed, None, |state| state.record.story.told());
         told.unwrap_or_else(|failure| failure.story)
     });

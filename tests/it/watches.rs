@@ -54,7 +54,7 @@ fn watches_that_come_and_go_lose_nothing() {
 fn a_seed_tells_the_same_story_of_watches_again() {
     // If several objects vanish with their watch at once, their order is random, so this test uses one object.
     let alone = |number| Seed { number, size: 1 };
-    assert_told_again((0..48).map(alone), |seed| {
+    assert_told_again((0..16).map(alone), |seed| {
         let told = play(seed, None, |state| state.record.story.told());
         told.unwrap_or_else(|failure| failure.story)
     });
