@@ -158,10 +158,10 @@ fn argument(kind: &Kind, input: ParseStream<'_>) -> syn::Result<Written> {
     input.parse::<Token![=]>()?;
     let given = if key == "crate" {
         Given::Path(path(input)?)
-    } else if is_map(&key) {
+    } else if is_map(&key) && kind.has(&key) {
         Given::Map(map(&key, input)?)
-    } else if brace_ahead(input) && form_of(&key.to_string()).is_none() {
-        // A misspelt option whose value is not an expression.
+    } else if brace_ahead(input) && !(kind.has(&key) && form_of(&key.to_string()).is_some()) {
+        // An option that the attribute does not have, perhaps misspelt, whose value is not an expression.
         let braced: TokenTree = input.parse()?;
         Given::Expr(Expr::Verbatim(braced.into()))
     } else {

@@ -3,6 +3,8 @@
 //! `kopf_rs_schedule` lists the attributes, with the options of each, for the framework too; `option.rs` has the notations of options.
 
 use kopf_rs_schedule::{HandlerKind, enumerated};
+use proc_macro2::Ident;
+use syn::ext::IdentExt;
 
 use crate::KINDS;
 
@@ -125,14 +127,15 @@ impl Kind {
         self.family.has_object && !self.is_nested()
     }
 
-    /// Returns the kind of the handlers that the attribute declares, which the framework has, too.
-    pub(crate) fn handler(&self) -> HandlerKind {
-        HandlerKind::of_attribute(self.attribute).expect("all attributes are in the table")
+    /// Returns the names of the options of handlers, except the selector's keywords.
+    pub(crate) fn options(&self) -> Vec<&'static str> {
+        let kind = HandlerKind::of_attribute(self.attribute);
+        kind.into_iter().flat_map(HandlerKind::options).collect()
     }
 
-    /// Returns the names of the options, except the selector's keywords.
-    pub(crate) fn options(&self) -> Vec<&'static str> {
-        self.handler().options().collect()
+    /// Returns whether handlers of the attribute have this option.
+    pub(crate) fn has(&self, option: &Ident) -> bool {
+        self.options().iter().any(|it| option.unraw() == it)
     }
 
     /// Returns the names of arguments with a special meaning.
