@@ -262,21 +262,15 @@ fn take_renaming(typed: &mut PatType, mistakes: &mut Mistakes) -> Option<Renamin
 }
 
 fn plain_name(pattern: &Pat, mistakes: &mut Mistakes) -> Option<Ident> {
-    match pattern {
+    let advice = match pattern {
         Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => {
-            Some(pattern.ident.clone())
+            return Some(pattern.ident.clone());
         }
-        Pat::Wild(wild) => {
-            let message = "the name of an argument selects its value: write it with an underscore in front, such as `_spec`";
-            mistakes.at(wild, message);
-            None
-        }
-        _ => {
-            let message = "the name of an argument selects its value: take it by a plain name and destructure it inside the function";
-            mistakes.at(pattern, message);
-            None
-        }
-    }
+        Pat::Wild(_) => "write it with an underscore in front, such as `_spec`",
+        _ => "take it by a plain name and destructure it inside the function",
+    };
+    mistakes.at(pattern, format!("the name of an argument selects its value: {advice}"));
+    None
 }
 
 // === types ===
@@ -302,17 +296,15 @@ impl VisitMut for Repeatable {
 }
 
 fn can_be_named(ty: &Type, mistakes: &mut Mistakes) -> bool {
-    match ty {
-        Type::ImplTrait(ty) => {
-            mistakes.at(ty, "the type of an argument decides its conversion: write a type instead of `impl`");
-            false
+    let message = match ty {
+        Type::ImplTrait(_) => {
+            "the type of an argument decides its conversion: write a type instead of `impl`"
         }
-        Type::Infer(ty) => {
-            mistakes.at(ty, "the type says what the argument is made into: write it");
-            false
-        }
-        _ => true,
-    }
+        Type::Infer(_) => "the type says what the argument is made into: write it",
+        _ => return true,
+    };
+    mistakes.at(ty, message);
+    false
 }
 
 /// Returns whether the type cannot be made from a cause: references, and types of the standard library. A sub-handler
