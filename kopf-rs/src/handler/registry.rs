@@ -10,7 +10,7 @@ use crate::handler::conversion::ConversionFunction;
 use crate::handler::definition::Handler;
 use crate::handler::index::erased::{Indices, RequiredIndex};
 use crate::handler::options::Callback;
-use crate::handler::registry::problem::Problem;
+use crate::handler::registry::problem::declaration;
 use crate::handler::registry::selectors::IntoSelector;
 use crate::handler::required::{RequiredState, Requirement};
 use crate::handler::validation_rule::{DeclaredRule, ValidationRule};
@@ -55,7 +55,7 @@ pub struct Registry {
     conversions: Vec<Arc<ConversionFunction>>,
     /// The validation rules that the API server enforces.
     rules: Vec<Arc<DeclaredRule>>,
-    problems: Vec<Problem>,
+    problems: Vec<String>,
 }
 
 impl Registry {
@@ -97,7 +97,8 @@ impl Registry {
         match problem.map_or(selector, Err) {
             Ok(selector) => self.rules.push(Arc::new(DeclaredRule { rule, selector })),
             Err(message) => {
-                self.problems.push(Problem::Rule { id: rule.id, declared_at: rule.declared_at, message });
+                let ValidationRule { id, declared_at, .. } = rule;
+                self.problems.push(format!("{declared_at}: validation rule `{id}`: {message}"));
             }
         }
         self
@@ -117,7 +118,7 @@ impl Registry {
         self.complain(Vec::new())
     }
 
-    fn complain(&self, more: Vec<Problem>) -> Result<(), RegistryError> {
+    fn complain(&self, more: Vec<String>) -> Result<(), RegistryError> {
         let mut problems = self.problems.clone();
         problems.extend(problem::clashes(&self.handlers));
         problems.extend(problem::shared_names(&self.rules));
@@ -169,11 +170,7 @@ impl Registry {
         };
         let messages = nameless.into_iter().chain(refused);
         let attribute = kind.attribute();
-        let name = name.to_string();
-        self.problems.extend(messages.map(|message| {
-            let name = name.clone();
-            Problem::Declaration { attribute, name, declared_at, message }
-        }));
+        self.problems.extend(messages.map(|message| declaration(attribute, &name, declared_at, &message)));
         self
     }
 

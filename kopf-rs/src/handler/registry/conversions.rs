@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::handler::conversion::{Conversion, ConversionFunction};
 use crate::handler::registry::Registry;
-use crate::handler::registry::problem::{ON_CONVERT, Problem};
+use crate::handler::registry::problem::{ON_CONVERT, declaration};
 use crate::handler::registry::selectors::IntoSelector;
 
 impl Registry {
@@ -23,12 +23,7 @@ impl Registry {
         match selectors.and_then(|(from, to)| conversion.between(&from, &to)) {
             Ok(function) => self.conversions.push(Arc::new(function)),
             Err(message) => {
-                self.problems.push(Problem::Declaration {
-                    attribute: ON_CONVERT,
-                    name,
-                    declared_at,
-                    message,
-                });
+                self.problems.push(declaration(ON_CONVERT, &name, declared_at, &message));
             }
         }
         self

@@ -1,7 +1,6 @@
 //! The problems with the handlers of an operator that can be found before it starts.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use crate::handler::conversion::{ConversionFunction, ConvertedPart};
@@ -15,97 +14,29 @@ use crate::handler::validation_rule::DeclaredRule;
 
 /// All problems with the handlers, one per line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", lines(.0))]
-pub struct RegistryError(pub(crate) Vec<Problem>);
+#[error("{}", .0.join("\n"))]
+pub struct RegistryError(pub(crate) Vec<String>);
 
-/// One problem.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Problem {
-    /// An invalid selector, or an option that the family does not have.
-    Declaration { attribute: &'static str, name: String, declared_at: DeclaredAt, message: String },
-    /// A validation rule that the API server would reject, or whose selector is invalid.
-    Rule { id: String, declared_at: DeclaredAt, message: String },
-    /// Two validation rules with the same id, whose policies would have the same name.
-    SameRule { id: String, first: DeclaredAt, second: DeclaredAt },
-    /// Two functions with the same id that can be called for the same change, so that they would share one progress
-    /// record.
-    SameId { id: Arc<str>, first: DeclaredAt, second: DeclaredAt },
-    /// Two functions that fill the same index with keys or values of different types.
-    MixedIndex { id: Arc<str>, first: (DeclaredAt, IndexType), second: (DeclaredAt, IndexType) },
-    /// A handler that asks for an index which no function fills.
-    NoSuchIndex { handler: String, declared_at: DeclaredAt, name: &'static str, known: Vec<Arc<str>> },
-    /// A handler that asks for an index with the wrong types.
-    OtherIndex {
-        handler: String,
-        declared_at: DeclaredAt,
-        wanted: RequiredIndex,
-        found: (DeclaredAt, IndexType),
-    },
+/// Says what is wrong with an attribute: an invalid selector, or an option that the family does not have.
+pub(super) fn declaration(attribute: &str, name: &str, declared_at: DeclaredAt, message: &str) -> String {
+    format!("{declared_at}: {attribute} of handler `{name}`: {message}")
 }
 
 /// The attribute of conversions.
 pub(super) const ON_CONVERT: &str = "on_convert";
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Declaration { attribute, name, declared_at, message } => {
-                write!(f, "{declared_at}: {attribute} of handler `{name}`: {message}")
-            }
-            Self::Rule { id, declared_at, message } => {
-                write!(f, "{declared_at}: validation rule `{id}`: {message}")
-            }
-            Self::SameRule { id, first, second } => write!(
-                f,
-                "{second}: the validation rule at {first} has the id `{id}`, too; give one of them another `id`"
-            ),
-            Self::SameId { id, first, second } => write!(
-                f,
-                "{second}: the handler id `{id}` is already used at {first} for changes of resources that may be the same; give one of them another `id`"
-            ),
-            Self::MixedIndex { id, first: (first, had), second: (second, has) } => write!(
-                f,
-                "{second}: this function makes an `{has}`, but the one at {first} makes an `{had}`, and both feed the index `{id}`; give one of them another `id`, or let both return the same types"
-            ),
-            Self::NoSuchIndex { handler, declared_at, name, known } => {
-                write!(
-                    f,
-                    "{declared_at}: handler `{handler}` asks for the index `{name}`, but no function with #[index] has this id"
-                )?;
-                match closest(name, known) {
-                    Some(near) => write!(f, "; did you mean `{near}`?"),
-                    None => write!(
-                        f,
-                        "; an index is found by the name of the argument, or as `#[from(its_id)] {name}: Index<..>`"
-                    ),
-                }
-            }
-            Self::OtherIndex {
-                handler,
-                declared_at,
-                wanted: RequiredIndex { name, ty },
-                found: (at, found),
-            } => write!(
-                f,
-                "{declared_at}: handler `{handler}` asks for the index `{name}` as `{ty}`, but the function at {at} makes it an `{found}`"
-            ),
-        }
-    }
-}
-
 /// Finds ids that several functions use which can be called for the same change of the same object.
-pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
+pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<String> {
     let mut by_id: HashMap<(&str, &str), Vec<&Handler>> = HashMap::new();
     let mut clashes = Vec::new();
     for handler in handlers.iter().filter(|it| it.admission().is_none()) {
         let same_id = by_id.entry((id_scope(handler), &*handler.id)).or_default();
         let mut others = same_id.iter().filter(|other| other.declared_at != handler.declared_at);
         if let Some(first) = others.find(|other| overlap(other, handler)) {
-            clashes.push(Problem::SameId {
-                id: Arc::clone(&handler.id),
-                first: first.declared_at,
-                second: handler.declared_at,
-            });
+            clashes.push(format!(
+                "{}: the handler id `{}` is already used at {} for changes of resources that may be the same; give one of them another `id`",
+                handler.declared_at, handler.id, first.declared_at
+            ));
         }
         same_id.push(handler);
     }
@@ -113,29 +44,33 @@ pub(crate) fn clashes(handlers: &[Arc<Handler>]) -> Vec<Problem> {
 }
 
 /// Finds validation rules with the same id.
-pub(crate) fn shared_names(rules: &[Arc<DeclaredRule>]) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for (at, second) in rules.iter().enumerate() {
-        let id = &second.rule.id;
-        if let Some(first) = rules[..at].iter().find(|it| it.rule.id == *id) {
-            problems.push(Problem::SameRule {
-                id: id.clone(),
-                first: first.rule.declared_at,
-                second: second.rule.declared_at,
-            });
-        }
-    }
-    problems
+pub(crate) fn shared_names(rules: &[Arc<DeclaredRule>]) -> Vec<String> {
+    let shared = repeated(rules, |one, other| one.rule.id == other.rule.id).map(|(first, second)| {
+        format!(
+            "{}: the validation rule at {} has the id `{}`, too; give one of them another `id`",
+            second.rule.declared_at, first.rule.declared_at, second.rule.id
+        )
+    });
+    shared.collect()
+}
+
+/// Returns each item that is the same as an earlier one, after the first such one.
+fn repeated<T>(all: &[Arc<T>], is_same: impl Fn(&T, &T) -> bool) -> impl Iterator<Item = (&T, &T)> {
+    all.iter().enumerate().filter_map(move |(at, second)| {
+        let first = all[..at].iter().find(|it| is_same(it, second))?;
+        Some((&**first, &**second))
+    })
 }
 
 /// Finds functions that fill the same index with different types.
-pub(crate) fn mixed_indices(handlers: &[Arc<Handler>]) -> Vec<Problem> {
+pub(crate) fn mixed_indices(handlers: &[Arc<Handler>]) -> Vec<String> {
     let mixed = handlers.iter().filter_map(|handler| {
-        let (second, (first, had)) = (handler.index?, first_index(handlers, &handler.id)?);
-        (had != second).then(|| Problem::MixedIndex {
-            id: Arc::clone(&handler.id),
-            first: (first, had),
-            second: (handler.declared_at, second),
+        let (has, (first, had)) = (handler.index?, first_index(handlers, &handler.id)?);
+        let (second, id) = (handler.declared_at, &handler.id);
+        (had != has).then(|| {
+            format!(
+                "{second}: this function makes an `{has}`, but the one at {first} makes an `{had}`, and both feed the index `{id}`; give one of them another `id`, or let both return the same types"
+            )
         })
     });
     mixed.collect()
@@ -145,15 +80,21 @@ pub(crate) fn mixed_indices(handlers: &[Arc<Handler>]) -> Vec<Problem> {
 pub(crate) fn unknown_indices(
     handlers: &[Arc<Handler>],
     required: &[Requirement<RequiredIndex>],
-) -> Vec<Problem> {
+) -> Vec<String> {
     let mut problems = Vec::new();
-    for Requirement { declared_at, handler, what: index } in required {
-        let (handler, declared_at) = (handler.clone(), *declared_at);
-        let problem = match first_index(handlers, index.name) {
-            Some((_, found)) if found == index.ty => continue,
-            Some(found) => Problem::OtherIndex { handler, declared_at, wanted: index.clone(), found },
+    for Requirement { declared_at, handler, what: RequiredIndex { name, ty } } in required {
+        let asks = format!("{declared_at}: handler `{handler}` asks for the index `{name}`");
+        let problem = match first_index(handlers, name) {
+            Some((_, found)) if found == *ty => continue,
+            Some((at, found)) => format!("{asks} as `{ty}`, but the function at {at} makes it an `{found}`"),
             None => {
-                Problem::NoSuchIndex { handler, declared_at, name: index.name, known: index_names(handlers) }
+                let advice = match closest(name, handlers) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!(
+                        "an index is found by the name of the argument, or as `#[from(its_id)] {name}: Index<..>`"
+                    ),
+                };
+                format!("{asks}, but no function with #[index] has this id; {advice}")
             }
         };
         // Reports a function with several attributes only once.
@@ -170,40 +111,29 @@ fn first_index(handlers: &[Arc<Handler>], name: &str) -> Option<(DeclaredAt, Ind
     named.find_map(|it| Some((it.declared_at, it.index?)))
 }
 
-fn index_names(handlers: &[Arc<Handler>]) -> Vec<Arc<str>> {
-    let feeding = handlers.iter().filter(|it| it.index.is_some());
-    feeding.map(|it| Arc::clone(&it.id)).collect()
-}
-
-/// Returns the most similar known name, as a suggestion.
-fn closest<'a>(name: &str, known: &'a [Arc<str>]) -> Option<&'a Arc<str>> {
+/// Returns the most similar name of an index, as a suggestion.
+fn closest<'a>(name: &str, handlers: &'a [Arc<Handler>]) -> Option<&'a Arc<str>> {
+    let known = handlers.iter().filter(|it| it.index.is_some()).map(|it| &it.id);
     let distance = |it: &&Arc<str>| strsim::damerau_levenshtein(name, it);
-    let near = known.iter().min_by_key(distance)?;
+    let near = known.min_by_key(distance)?;
     (distance(&near) <= name.len().div_ceil(3)).then_some(near)
 }
 
 /// Finds functions that convert the same part between the same versions.
-pub(super) fn doubled_conversions(all: &[Arc<ConversionFunction>]) -> Vec<Problem> {
+pub(super) fn doubled_conversions(all: &[Arc<ConversionFunction>]) -> Vec<String> {
     let is_same = |one: &ConversionFunction, other: &ConversionFunction| {
         let whole = ConvertedPart::Object;
         let overlaps = one.part == other.part || one.part == whole || other.part == whole;
         overlaps && (&one.kind, &one.from, &one.to) == (&other.kind, &other.from, &other.to)
     };
-    let mut problems = Vec::new();
-    for (at, second) in all.iter().enumerate() {
-        if let Some(first) = all[..at].iter().find(|it| is_same(it, second)) {
-            problems.push(Problem::Declaration {
-                attribute: ON_CONVERT,
-                name: second.name.clone(),
-                declared_at: second.declared_at,
-                message: format!(
-                    "the function at {} converts the same part of {} from {} to {}",
-                    first.declared_at, second.kind, second.from, second.to
-                ),
-            });
-        }
-    }
-    problems
+    let doubled = repeated(all, is_same).map(|(first, second)| {
+        let message = format!(
+            "the function at {} converts the same part of {} from {} to {}",
+            first.declared_at, second.kind, second.from, second.to
+        );
+        declaration(ON_CONVERT, &second.name, second.declared_at, &message)
+    });
+    doubled.collect()
 }
 
 /// Returns the scope of a handler's id. Handlers in the same scope need different ids if their resources overlap.
@@ -231,9 +161,4 @@ fn share_a_cycle(one: &Handler, other: &Handler) -> bool {
     let reasons = [Reason::Create, Reason::Update, Reason::Delete, Reason::Resume];
     let mut cycles = reasons.iter().flat_map(|it| [(*it, false), (*it, true)]);
     cycles.any(|(reason, initial)| one.is_for(reason, initial) && other.is_for(reason, initial))
-}
-
-fn lines(problems: &[Problem]) -> String {
-    let lines: Vec<_> = problems.iter().map(Problem::to_string).collect();
-    lines.join("\n")
 }
