@@ -3,9 +3,9 @@
 //!
 //! Existing values are read unchanged. This module does not know how the result is used.
 
-use serde::de::value::{BorrowedStrDeserializer, StrDeserializer};
+use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
 use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error as _, MapAccess, SeqAccess, VariantAccess, Visitor,
+    DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer, VariantAccess, Visitor,
 };
 use serde_json::{Error, Map, Value};
 
@@ -71,17 +71,13 @@ impl<'a> Filling<'a> {
         Self { value, depth: self.depth.saturating_add(1), ..self }
     }
 
-    fn is_too_deep(self) -> bool {
-        self.depth > 4 * DEEP
-    }
-
     /// Visits a map of the existing members plus these fields.
     fn visit_fields<V: Visitor<'a>>(
         self,
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        if self.is_too_deep() {
+        if self.depth > 4 * DEEP {
             return Err(Error::custom("a missing value is nested too deeply"));
         }
         let members = match self.value {
@@ -89,12 +85,11 @@ impl<'a> Filling<'a> {
             Some(Value::Object(members)) => Some(members),
             Some(other) => return other.deserialize_map(visitor),
         };
-        let has = |name: &&&str| members.is_some_and(|it| it.contains_key(**name));
-        let missing: Vec<_> = fields.iter().filter(|it| !has(it)).copied().collect();
+        let is_missing = |name: &&&str| !members.is_some_and(|it| it.contains_key(**name));
+        let missing = fields.iter().filter(is_missing).map(|name| (*name, self.inner(None)));
         let present = members.into_iter().flat_map(Map::iter);
-        let present = present.map(|(name, value)| (name.as_str(), Some(value)));
-        let entries: Vec<_> = present.chain(missing.into_iter().map(|it| (it, None))).collect();
-        visitor.visit_map(Members { of: self, entries: entries.into_iter(), value: None })
+        let present = present.map(|(name, value)| (name.as_str(), self.inner(Some(value))));
+        visitor.visit_map(MapDeserializer::new(present.chain(missing)))
     }
 
     fn visit_items<V: Visitor<'a>>(self, made_up: usize, visitor: V) -> Result<V::Value, Error> {
@@ -103,16 +98,18 @@ impl<'a> Filling<'a> {
             Some(other) => return other.deserialize_seq(visitor),
             None => vec![None; made_up],
         };
-        visitor.visit_seq(Items { of: self, items: items.into_iter() })
+        visitor.visit_seq(SeqDeserializer::new(items.into_iter().map(|item| self.inner(item))))
     }
 }
 
-macro_rules! numbers {
-    ($($method:ident: $visit:ident,)*) => {$(
+/// Declares the methods for values without inner ones. The filler makes the value if it is missing.
+macro_rules! plain_values {
+    (|$filler:ident| $($method:ident: $visit:ident($made:expr),)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            let $filler = self.filler;
             match self.value {
                 Some(value) => value.$method(visitor),
-                None => visitor.$visit(self.filler.number().into()),
+                None => visitor.$visit($made),
             }
         }
     )*};
@@ -130,55 +127,27 @@ impl<'de> Deserializer<'de> for Filling<'de> {
         }
     }
 
-    numbers! {
-        deserialize_i8: visit_i64,
-        deserialize_i16: visit_i64,
-        deserialize_i32: visit_i64,
-        deserialize_i64: visit_i64,
-        deserialize_i128: visit_i64,
-        deserialize_u8: visit_u64,
-        deserialize_u16: visit_u64,
-        deserialize_u32: visit_u64,
-        deserialize_u64: visit_u64,
-        deserialize_u128: visit_u64,
-        deserialize_f32: visit_f64,
-        deserialize_f64: visit_f64,
-    }
-
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.value {
-            Some(value) => value.deserialize_bool(visitor),
-            None => visitor.visit_bool(self.filler.is_second),
-        }
-    }
-
-    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.value {
-            Some(value) => value.deserialize_char(visitor),
-            None => visitor.visit_char(if self.filler.is_second { 'b' } else { 'a' }),
-        }
-    }
-
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.value {
-            Some(value) => value.deserialize_str(visitor),
-            None => visitor.visit_borrowed_str(self.filler.text()),
-        }
-    }
-
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.deserialize_str(visitor)
-    }
-
-    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.value {
-            Some(value) => value.deserialize_bytes(visitor),
-            None => visitor.visit_borrowed_bytes(self.filler.text().as_bytes()),
-        }
-    }
-
-    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.deserialize_bytes(visitor)
+    plain_values! {
+        |filler|
+        deserialize_i8: visit_i64(filler.number().into()),
+        deserialize_i16: visit_i64(filler.number().into()),
+        deserialize_i32: visit_i64(filler.number().into()),
+        deserialize_i64: visit_i64(filler.number().into()),
+        deserialize_i128: visit_i64(filler.number().into()),
+        deserialize_u8: visit_u64(filler.number().into()),
+        deserialize_u16: visit_u64(filler.number().into()),
+        deserialize_u32: visit_u64(filler.number().into()),
+        deserialize_u64: visit_u64(filler.number().into()),
+        deserialize_u128: visit_u64(filler.number().into()),
+        deserialize_f32: visit_f64(filler.number().into()),
+        deserialize_f64: visit_f64(filler.number().into()),
+        deserialize_bool: visit_bool(filler.is_second),
+        deserialize_char: visit_char(if filler.is_second { 'b' } else { 'a' }),
+        deserialize_str: visit_borrowed_str(filler.text()),
+        deserialize_string: visit_borrowed_str(filler.text()),
+        deserialize_identifier: visit_borrowed_str(filler.text()),
+        deserialize_bytes: visit_borrowed_bytes(filler.text().as_bytes()),
+        deserialize_byte_buf: visit_borrowed_bytes(filler.text().as_bytes()),
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -262,53 +231,16 @@ impl<'de> Deserializer<'de> for Filling<'de> {
         visitor.visit_enum(Variant { variant, content: self.inner(content) })
     }
 
-    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.deserialize_str(visitor)
-    }
-
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_unit()
     }
 }
 
-/// The members of an object, followed by the filled-in ones.
-struct Members<'a> {
-    of: Filling<'a>,
-    entries: std::vec::IntoIter<(&'a str, Option<&'a Value>)>,
-    /// The value of the most recently returned key.
-    value: Option<&'a Value>,
-}
+impl<'de> IntoDeserializer<'de, Error> for Filling<'de> {
+    type Deserializer = Self;
 
-impl<'de> MapAccess<'de> for Members<'de> {
-    type Error = Error;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let Some((name, value)) = self.entries.next() else {
-            return Ok(None);
-        };
-        self.value = value;
-        seed.deserialize(BorrowedStrDeserializer::new(name)).map(Some)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        let value = self.value.take();
-        seed.deserialize(self.of.inner(value))
-    }
-}
-
-struct Items<'a> {
-    of: Filling<'a>,
-    items: std::vec::IntoIter<Option<&'a Value>>,
-}
-
-impl<'de> SeqAccess<'de> for Items<'de> {
-    type Error = Error;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        let Some(item) = self.items.next() else {
-            return Ok(None);
-        };
-        seed.deserialize(self.of.inner(item)).map(Some)
+    fn into_deserializer(self) -> Self {
+        self
     }
 }
 
