@@ -106,8 +106,8 @@ impl<T: IndexReturn, E: Into<HandlerError>> IndexReturn for Result<T, E> {
 }
 
 macro_rules! collections {
-    ($($collection:ty $(, $hasher:ident)?;)*) => {$(
-        impl<K, V $(, $hasher)?> IndexReturn for $collection
+    ($([$($generic:tt)*] $collection:ty;)*) => {$(
+        impl<K, V, $($generic)*> IndexReturn for $collection
         where
             K: Eq + Hash + Send + Sync + 'static,
             V: Clone + Send + Sync + 'static,
@@ -122,21 +122,10 @@ macro_rules! collections {
 }
 
 collections! {
-    Vec<(K, V)>;
-    BTreeMap<K, V>;
-    HashMap<K, V, S>, S;
-}
-
-impl<K, V, const N: usize> IndexReturn for [(K, V); N]
-where
-    K: Eq + Hash + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
-{
-    type Key = K;
-    type Value = V;
-    fn into_entries(self) -> Result<IndexEntries<K, V>, HandlerError> {
-        Ok(self.into_iter().collect())
-    }
+    [] Vec<(K, V)>;
+    [] BTreeMap<K, V>;
+    [S] HashMap<K, V, S>;
+    [const N: usize] [(K, V); N];
 }
 
 #[cfg(test)]

@@ -13,11 +13,13 @@ const WIDTH: usize = 32;
 /// A set of values, one per object. Clones share their common nodes.
 pub(crate) struct Values<V>(Option<Arc<Node<V>>>);
 
+#[derive(Clone)]
 enum Node<V> {
     Leaf(Vec<(u64, V)>),
     Branch(Vec<Child<V>>),
 }
 
+#[derive(Clone)]
 struct Child<V> {
     /// A lower bound: no object in this node or the following ones has a smaller number.
     first: u64,
@@ -124,21 +126,6 @@ impl<V> Node<V> {
             Self::Leaf(values) => values.is_empty(),
             Self::Branch(children) => children.is_empty(),
         }
-    }
-}
-
-impl<V: Clone> Clone for Node<V> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Leaf(values) => Self::Leaf(values.clone()),
-            Self::Branch(children) => Self::Branch(children.clone()),
-        }
-    }
-}
-
-impl<V> Clone for Child<V> {
-    fn clone(&self) -> Self {
-        Self { first: self.first, len: self.len, node: self.node.clone() }
     }
 }
 
