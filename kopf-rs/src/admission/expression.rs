@@ -25,15 +25,53 @@ const OBJECTS: [(&str, &str); 2] = [("self", "object"), ("oldSelf", "oldObject")
 /// The metadata that rules of definitions can see.
 const SEEN: [&str; 2] = ["name", "generateName"];
 
+/// An expression, and its names and single characters.
+struct Tokens<'a> {
+    expression: &'a str,
+    words: Vec<Range<usize>>,
+}
+
+impl<'a> Tokens<'a> {
+    fn of(expression: &'a str) -> Self {
+        Self { expression, words: words(expression) }
+    }
+
+    /// Returns the token at this place; an empty text beyond the last one.
+    fn text(&self, at: usize) -> &'a str {
+        self.words.get(at).map_or("", |it| &self.expression[it.clone()])
+    }
+
+    /// Returns the places of tokens that are not selected from another value.
+    fn unselected(&self) -> impl Iterator<Item = usize> {
+        (0..self.words.len()).filter(|at| *at == 0 || self.text(*at - 1) != ".")
+    }
+
+    /// Returns the places of the objects, by all of their names.
+    fn objects(&self) -> impl Iterator<Item = usize> {
+        self.unselected()
+            .filter(|at| OBJECTS.iter().any(|(own, other)| [*own, *other].contains(&self.text(*at))))
+    }
+
+    /// Returns the expression with other texts in these ranges of bytes, which are in order.
+    fn with(&self, changes: impl IntoIterator<Item = (Range<usize>, String)>) -> String {
+        let mut made = String::with_capacity(self.expression.len());
+        let mut copied = 0;
+        for (range, text) in changes {
+            made.push_str(&self.expression[copied..range.start]);
+            made.push_str(&text);
+            copied = range.end;
+        }
+        made.push_str(&self.expression[copied..]);
+        made
+    }
+}
+
 /// Returns the values that the expression reads.
 pub(crate) fn reads(expression: &str) -> Reads {
-    let words = words(expression);
-    let text = |at: usize| words.get(at).map_or("", |it: &Range<usize>| &expression[it.clone()]);
+    let tokens = Tokens::of(expression);
+    let text = |at| tokens.text(at);
     let mut reads = Reads::default();
-    for at in 0..words.len() {
-        if at > 0 && text(at - 1) == "." {
-            continue;
-        }
+    for at in tokens.unselected() {
         let word = text(at);
         reads.old |= matches!(word, "oldSelf" | "oldObject");
         reads.beyond |= ONLY_IN_POLICIES.contains(&word);
@@ -50,102 +88,68 @@ pub(crate) fn reads(expression: &str) -> Reads {
 /// Returns the paths of the object's fields that the expression reads, including those of the former object. A use of the whole object yields
 /// an empty path, and a method's name follows the path of its field.
 pub(crate) fn fields(expression: &str) -> Vec<Vec<&str>> {
-    let words = words(expression);
-    let text = |at: usize| words.get(at).map_or("", |it| &expression[it.clone()]);
-    let is_object = |at: &usize| {
-        let is_selected = *at > 0 && text(*at - 1) == ".";
-        let mut names = OBJECTS.iter().flat_map(|(own, other)| [own, other]);
-        !is_selected && names.any(|name| *name == text(*at))
-    };
+    let tokens = Tokens::of(expression);
     let of_object = |at: usize| {
         let (mut at, mut path) = (at + 1, Vec::new());
-        while text(at) == "." {
-            at += 1 + usize::from(text(at + 1) == "?");
-            path.push(text(at));
+        while tokens.text(at) == "." {
+            at += 1 + usize::from(tokens.text(at + 1) == "?");
+            path.push(tokens.text(at));
             at += 1;
         }
         path
     };
-    (0..words.len()).filter(is_object).map(of_object).collect()
+    tokens.objects().map(of_object).collect()
 }
 
 /// Rewrites the expression so that an absent field of the object counts as zero: `o.a.b == 1` becomes `(has(o.a.b) ? o.a.b : 0) == 1`,
 /// `has(o.a.b)` becomes `true`, and `o.a.?b` becomes `optional.of(..)` of that number.
 pub(crate) fn zero_if_absent(expression: &str, field: &[&str]) -> String {
-    let words = words(expression);
-    let text = |at: usize| words.get(at).map_or("", |it| &expression[it.clone()]);
-    let mut made = String::with_capacity(expression.len());
-    let mut copied = 0;
-    for at in 0..words.len() {
-        let is_selected = at > 0 && text(at - 1) == ".";
-        let mut names = OBJECTS.iter().flat_map(|(own, other)| [own, other]);
+    let tokens = Tokens::of(expression);
+    let text = |at| tokens.text(at);
+    let changes = tokens.objects().filter_map(|at| {
         let (mut last, mut is_optional) = (at, false);
-        let is_it = !is_selected
-            && names.any(|name| *name == text(at))
-            && field.iter().all(|name| {
-                let (is_step, may_lack) = (text(last + 1) == ".", text(last + 2) == "?");
-                is_optional |= may_lack;
-                last += 2 + usize::from(may_lack);
-                is_step && text(last) == *name
-            });
-        if !is_it {
-            continue;
-        }
+        let is_it = field.iter().all(|name| {
+            let (is_step, may_lack) = (text(last + 1) == ".", text(last + 2) == "?");
+            is_optional |= may_lack;
+            last += 2 + usize::from(may_lack);
+            is_step && text(last) == *name
+        });
         let is_asked_for = at > 1 && text(at - 2) == "has" && text(at - 1) == "(" && text(last + 1) == ")";
         let (start, end) = if is_asked_for { (at - 2, last + 1) } else { (at, last) };
-        made.push_str(&expression[copied..words[start].start]);
         let whole = format!("{}.{}", text(at), field.join("."));
         let zero = format!("(has({whole}) ? {whole} : 0)");
-        match (is_asked_for, is_optional) {
-            (true, _) => made.push_str("true"),
-            (_, true) => made.extend(["optional.of", &zero]),
-            (_, false) => made.push_str(&zero),
-        }
-        copied = words[end].end;
-    }
-    made.push_str(&expression[copied..]);
-    made
+        let made = match (is_asked_for, is_optional) {
+            (true, _) => "true".to_owned(),
+            (_, true) => format!("optional.of{zero}"),
+            (_, false) => zero,
+        };
+        is_it.then(|| (tokens.words[start].start..tokens.words[end].end, made))
+    });
+    tokens.with(changes)
 }
 
 /// Rewrites the expression for a policy, in which objects have other names.
 pub(crate) fn for_policy(expression: &str) -> String {
-    let words = words(expression);
-    let mut made = String::with_capacity(expression.len());
-    let (mut copied, mut is_selected) = (0, false);
-    for word in words {
-        let text = &expression[word.clone()];
-        let other = OBJECTS.iter().find(|(own, _)| *own == text);
-        if let Some((_, other)) = other.filter(|_| !is_selected) {
-            made.push_str(&expression[copied..word.start]);
-            made.push_str(other);
-            copied = word.end;
-        }
-        is_selected = text == ".";
-    }
-    made.push_str(&expression[copied..]);
-    made
+    let tokens = Tokens::of(expression);
+    let changes = tokens.unselected().filter_map(|at| {
+        let (_, other) = OBJECTS.iter().find(|(own, _)| *own == tokens.text(at))?;
+        Some((tokens.words[at].clone(), (*other).to_owned()))
+    });
+    tokens.with(changes)
 }
 
 /// Rewrites the expression for a part of the object: `self.spec.a` becomes `self.a`. Returns `None` if it reads values outside of that part.
 pub(crate) fn within(expression: &str, part: &str) -> Option<String> {
-    let words = words(expression);
-    let text = |at: usize| words.get(at).map_or("", |it: &Range<usize>| &expression[it.clone()]);
-    let mut made = String::with_capacity(expression.len());
-    let mut copied = 0;
-    for at in 0..words.len() {
-        let is_selected = at > 0 && text(at - 1) == ".";
-        if is_selected || !OBJECTS.iter().any(|(own, _)| *own == text(at)) {
-            continue;
-        }
+    let tokens = Tokens::of(expression);
+    let text = |at| tokens.text(at);
+    let is_own = |at: &usize| OBJECTS.iter().any(|(own, _)| *own == text(*at));
+    let changes = tokens.unselected().filter(is_own).map(|at| {
         let is_name = text(at + 4).starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
-        if [text(at + 1), text(at + 2), text(at + 3)] != [".", part, "."] || !is_name {
-            return None;
-        }
-        made.push_str(&expression[copied..words[at].end]);
-        copied = words[at + 2].end;
-    }
-    made.push_str(&expression[copied..]);
-    Some(made)
+        let is_within = [text(at + 1), text(at + 2), text(at + 3)] == [".", part, "."] && is_name;
+        is_within.then(|| (tokens.words[at].end..tokens.words[at + 2].end, String::new()))
+    });
+    let changes: Option<Vec<_>> = changes.collect();
+    Some(tokens.with(changes?))
 }
 
 /// Splits the expression into names and single characters, without spaces, comments and string literals.
