@@ -2,7 +2,6 @@
 //!
 //! Both keep their meaning when another error wraps them. This module does not build the response to a review.
 
-use std::error::Error;
 use std::fmt;
 
 use serde::Serialize;
@@ -24,9 +23,11 @@ use crate::object::path::FieldPath;
 ///     Ok(())
 /// }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct AdmissionError {
     message: String,
+    #[source]
     denial: Denial,
 }
 
@@ -56,8 +57,9 @@ pub struct AdmissionError {
 /// );
 /// # });
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AdmissionErrors(Denial);
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.listed())]
+pub struct AdmissionErrors(#[source] Denial);
 
 /// An invalid field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +75,8 @@ pub struct FieldError {
 
 /// The part of an error that shapes the response. The error exposes it as its source, because wrappers such as
 /// `anyhow::Error` hide the type of the error they hold, but not its source.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("the request is denied")]
 pub(crate) struct Denial {
     /// The code as given, even if it is invalid; `None` if the handler gave none.
     pub(crate) code: Option<u16>,
@@ -102,18 +105,6 @@ impl AdmissionError {
 
     pub(crate) fn into_denial(self) -> Denial {
         self.denial
-    }
-}
-
-impl fmt::Display for AdmissionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl Error for AdmissionError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.denial)
     }
 }
 
@@ -216,18 +207,6 @@ impl<'a> IntoIterator for &'a AdmissionErrors {
     }
 }
 
-impl fmt::Display for AdmissionErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.listed())
-    }
-}
-
-impl Error for AdmissionErrors {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.0)
-    }
-}
-
 // === impl Denial ===
 
 impl Denial {
@@ -246,14 +225,6 @@ impl fmt::Display for FieldError {
         write!(f, "{}: {}", self.field, self.message)
     }
 }
-
-impl fmt::Display for Denial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the request is denied")
-    }
-}
-
-impl Error for Denial {}
 
 #[cfg(test)]
 mod tests {

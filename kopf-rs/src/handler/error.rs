@@ -27,9 +27,11 @@ use crate::handler::seconds::Seconds;
 ///
 /// [`retry!`](crate::retry) is shorter, and also works in closures and in functions without an attribute. There, a
 /// plain error needs an `.into()`: `return Err(TemporaryError::new("..").into())`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct TemporaryError {
     message: String,
+    #[source]
     meaning: Meaning,
 }
 
@@ -42,9 +44,11 @@ pub struct TemporaryError {
 /// }
 /// # assert!(image(&json!({})).is_err());
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct PermanentError {
     message: String,
+    #[source]
     meaning: Meaning,
 }
 
@@ -166,18 +170,6 @@ impl TemporaryError {
     }
 }
 
-impl fmt::Display for TemporaryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl Error for TemporaryError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.meaning)
-    }
-}
-
 // === impl PermanentError ===
 
 impl PermanentError {
@@ -206,18 +198,6 @@ impl PermanentError {
     }
 }
 
-impl fmt::Display for PermanentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl Error for PermanentError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.meaning)
-    }
-}
-
 // === impl HandlerError ===
 
 impl fmt::Display for HandlerError {
@@ -233,23 +213,12 @@ impl fmt::Display for HandlerError {
 
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for HandlerError {
     fn from(error: E) -> Self {
-        Self::from_boxed(error.into())
+        let error = error.into();
+        Self::of_meaning(error.as_ref()).unwrap_or_else(|| Self::Arbitrary(error))
     }
 }
 
 impl HandlerError {
-    pub(crate) fn from_boxed(error: Box<dyn Error + Send + Sync>) -> Self {
-        let error = match error.downcast::<TemporaryError>() {
-            Ok(temporary) => return Self::Temporary(*temporary),
-            Err(error) => error,
-        };
-        let error = match error.downcast::<PermanentError>() {
-            Ok(permanent) => return Self::Permanent(*permanent),
-            Err(error) => error,
-        };
-        Self::of_meaning(error.as_ref()).unwrap_or_else(|| Self::Arbitrary(error))
-    }
-
     /// Restores the text and the meaning from an error that wraps one of ours.
     fn of_meaning(error: &(dyn Error + 'static)) -> Option<Self> {
         if let Some(denial) = hidden::<Denial>(error) {
@@ -284,7 +253,9 @@ impl fmt::Display for Meaning {
 
 impl Error for Meaning {}
 
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+pub(super) fn causes<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
 }
 

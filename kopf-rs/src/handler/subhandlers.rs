@@ -2,13 +2,12 @@
 //!
 //! This module does not call them: the engine provides a runner.
 
-use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::handler::cause::Cause;
-use crate::handler::error::{HandlerError, HandlerResult, PermanentError};
+use crate::handler::error::{HandlerError, HandlerResult, PermanentError, causes};
 use crate::handler::extract::FromCause;
 use crate::handler::extract::extractors::{ByType, family};
 use crate::handler::lifecycle::Lifecycle;
@@ -100,7 +99,8 @@ pub(crate) trait RunGroup: Send + Sync {
 pub(crate) type GroupFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 
 /// Some sub-handlers are left for the next call of their parent.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("some sub-handlers are not done yet")]
 pub(crate) struct Unfinished;
 
 impl Subhandlers {
@@ -241,23 +241,8 @@ pub(crate) fn is_unfinished(error: &HandlerError) -> bool {
     let HandlerError::Arbitrary(error) = error else {
         return false;
     };
-    let mut next: Option<&(dyn Error + 'static)> = Some(error.as_ref());
-    while let Some(error) = next {
-        if error.is::<Unfinished>() {
-            return true;
-        }
-        next = error.source();
-    }
-    false
+    causes(error.as_ref()).any(|error| error.is::<Unfinished>())
 }
-
-impl fmt::Display for Unfinished {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("some sub-handlers are not done yet")
-    }
-}
-
-impl Error for Unfinished {}
 
 impl fmt::Debug for Subhandlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
