@@ -17,6 +17,7 @@ use crate::handler::child_requests::{
 use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extract::FromCause;
 use crate::handler::extract::extractors::{OfAStoredObject, OfAnObject};
+use crate::handler::read::to_json;
 use crate::handler::subject::Subject;
 use crate::object::body::Body;
 use crate::object::child::Ownership;
@@ -68,7 +69,7 @@ impl Children {
     /// Fails as [`Children::apply`] does, with the errors of all objects that could not be applied or deleted.
     /// Returns a permanent error if no handler names the kind of an object in `owns`.
     pub async fn set<T: Serialize>(&self, objects: T) -> Result<Vec<AppliedChild<Value>>, HandlerError> {
-        let mut objects = to_json(&objects)?;
+        let mut objects = to_json(&objects, "the child")?;
         let mut all = Vec::new();
         let listed = each(&mut objects, &mut |object| {
             all.push(object.take());
@@ -176,7 +177,7 @@ impl Children {
     }
 
     fn wish<T: Serialize>(&self, object: &T) -> Result<ChildWish, PermanentError> {
-        Ok(ChildWish { object: to_json(object)?, in_set: false, context: self.context() })
+        Ok(ChildWish { object: to_json(object, "the child")?, in_set: false, context: self.context() })
     }
 
     fn context(&self) -> ChildContext {
@@ -201,11 +202,6 @@ impl Children {
         let body = subject.object().map(|object| object.body.clone());
         body.unwrap_or_else(|| Arc::new(Body::new(Value::Null)))
     }
-}
-
-fn to_json<T: Serialize>(object: &T) -> Result<Value, PermanentError> {
-    serde_json::to_value(object)
-        .map_err(|error| PermanentError::new(format!("the child cannot be written as JSON: {error}")))
 }
 
 fn typed<T: DeserializeOwned>(object: Value) -> Result<T, PermanentError> {

@@ -1,8 +1,9 @@
-//! Deserializes the JSON of an object into a user's type.
+//! Deserializes the JSON of an object into a user's type, and writes such types as JSON.
 //!
 //! A mismatch is a permanent error that names the path inside the object; in a deletion, `engine::invoke` changes
 //! that. For a Secret, the error redacts the value, since errors go to logs and annotations.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -30,6 +31,12 @@ pub(crate) enum Absent {
 /// Returns the stanza if it is present.
 pub(crate) fn stanza(value: &Value) -> Option<&Value> {
     (!value.is_null()).then_some(value)
+}
+
+/// Writes a value of the user as JSON. `what` names it in the error.
+pub(super) fn to_json<T: Serialize>(value: &T, what: &str) -> Result<Value, PermanentError> {
+    serde_json::to_value(value)
+        .map_err(|error| PermanentError::new(format!("{what} cannot be written as JSON: {error}")))
 }
 
 /// Deserializes the value at this position.

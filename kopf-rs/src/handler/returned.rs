@@ -3,10 +3,10 @@
 use std::error::Error;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::handler::callee::Returned;
-use crate::handler::error::{HandlerError, PermanentError};
+use crate::handler::error::HandlerError;
+use crate::handler::read::to_json;
 
 /// Types that a handler can return.
 #[diagnostic::on_unimplemented(
@@ -36,14 +36,8 @@ impl<T: Serialize, E: Into<HandlerError>> IntoReturned for Result<T, E> {
 
 /// Serializes a handler's result. `null` means no result, as Kopf's `None` does.
 fn result<T: Serialize>(value: &T) -> Returned {
-    match serde_json::to_value(value) {
-        Ok(Value::Null) => Ok(None),
-        Ok(value) => Ok(Some(value)),
-        Err(error) => {
-            Err(PermanentError::new(format!("the handler's result cannot be written as JSON: {error}"))
-                .into())
-        }
-    }
+    let value = to_json(value, "the handler's result")?;
+    Ok(Some(value).filter(|it| !it.is_null()))
 }
 
 // `Box<dyn Error>` without `Send + Sync` cannot join the blanket implementation above, because the standard library

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::handler::error::PermanentError;
+use crate::handler::read::to_json;
 use crate::object::hierarchy::{self, Misfit};
 
 /// Objects that can be made to belong to an owner, as JSON or as any type that implements `Serialize` and
@@ -58,12 +59,7 @@ impl From<Misfit> for PermanentError {
 
 impl<T: Serialize + DeserializeOwned> Dependents for &mut T {
     fn change(self, change: &mut Change<'_>) -> Result<(), PermanentError> {
-        let written = |object: &T| {
-            serde_json::to_value(object).map_err(|error| {
-                let of = type_name::<T>();
-                PermanentError::new(format!("`{of}` cannot be written as JSON: {error}"))
-            })
-        };
+        let written = |object: &T| to_json(object, &format!("`{}`", type_name::<T>()));
         let before = written(self)?;
         let mut after = before.clone();
         hierarchy::each(&mut after, change.0)?;
