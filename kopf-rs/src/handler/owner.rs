@@ -10,7 +10,7 @@ mod tests;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::handler::cause::Cause;
 use crate::handler::current;
@@ -18,6 +18,7 @@ use crate::handler::error::{HandlerError, PermanentError};
 use crate::handler::extract::FromCause;
 use crate::handler::extract::extractors::OfAnObject;
 use crate::handler::owner::dependents::Change;
+use crate::handler::read::to_json;
 use crate::object::hierarchy::{self, Misfit, OwnerFacts, ReferenceFlags};
 use crate::object::labels::Labels;
 use crate::object::path::FieldPath;
@@ -54,21 +55,13 @@ pub use crate::handler::owner::dependents::Dependents;
 pub struct Owner {
     facts: Arc<OwnerFacts>,
     flags: ReferenceFlags,
-    /// Overrides the owner's name.
-    name: Option<String>,
-    namespace: NamespaceToGive,
-    labels: Option<Labels>,
+    /// The name, the namespace and the labels for the objects: those of the owner, unless others are given.
+    name: String,
+    namespace: Option<String>,
+    labels: Map<String, Value>,
     forced: bool,
     strict: bool,
     nested: Vec<FieldPath>,
-}
-
-/// The namespace for the objects.
-#[derive(Clone, Debug)]
-enum NamespaceToGive {
-    OfOwner,
-    /// `None` for no namespace.
-    Other(Option<String>),
 }
 
 /// Constructors and options.
@@ -93,18 +86,17 @@ impl Owner {
     /// # Errors
     /// Returns an error if it is not a Kubernetes object.
     pub fn of<T: Serialize>(object: &T) -> Result<Self, PermanentError> {
-        let object = serde_json::to_value(object)
-            .map_err(|error| PermanentError::new(format!("the owner cannot be written as JSON: {error}")))?;
-        Ok(Self::of_value(&object)?)
+        Ok(Self::of_value(&to_json(object, "the owner")?)?)
     }
 
     fn of_value(object: &Value) -> Result<Self, Misfit> {
+        let facts = OwnerFacts::of(object)?;
         Ok(Self {
-            facts: Arc::new(OwnerFacts::of(object)?),
             flags: ReferenceFlags { controller: Some(true), block_owner_deletion: Some(true) },
-            name: None,
-            namespace: NamespaceToGive::OfOwner,
-            labels: None,
+            name: facts.name.clone(),
+            namespace: facts.namespace.clone(),
+            labels: facts.labels.clone(),
+            facts: Arc::new(facts),
             forced: false,
             strict: false,
             nested: Vec::new(),
@@ -147,19 +139,19 @@ impl Owner {
 
     /// Uses these labels instead of those of the owner.
     pub fn labels(mut self, labels: impl Into<Labels>) -> Self {
-        self.labels = Some(labels.into());
+        self.labels = labels.into().map().clone();
         self
     }
 
     /// Uses this name instead of that of the owner.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
+        self.name = name.into();
         self
     }
 
     /// Uses this namespace, or none, instead of that of the owner.
     pub fn namespace(mut self, namespace: Option<&str>) -> Self {
-        self.namespace = NamespaceToGive::Other(namespace.map(str::to_owned));
+        self.namespace = namespace.map(str::to_owned);
         self
     }
 }
@@ -225,22 +217,15 @@ impl Owner {
     }
 
     fn put_into_namespace(&self, object: &mut Value) -> Result<(), Misfit> {
-        let namespace = match &self.namespace {
-            NamespaceToGive::OfOwner => &self.facts.namespace,
-            NamespaceToGive::Other(other) => other,
-        };
-        hierarchy::adjust_namespace(object, namespace.as_deref(), self.forced)
+        hierarchy::adjust_namespace(object, self.namespace.as_deref(), self.forced)
     }
 
     fn give_name(&self, object: &mut Value) -> Result<(), Misfit> {
-        let name = self.name.as_ref().unwrap_or(&self.facts.name);
-        hierarchy::harmonize_naming(object, name, self.forced, self.strict)
+        hierarchy::harmonize_naming(object, &self.name, self.forced, self.strict)
     }
 
     fn give_labels(&self, object: &mut Value) -> Result<(), Misfit> {
-        let own = &self.facts.labels;
-        let labels = self.labels.as_ref().map_or(own, Labels::map);
-        hierarchy::label(object, labels, self.forced, &self.nested)
+        hierarchy::label(object, &self.labels, self.forced, &self.nested)
     }
 }
 
