@@ -113,45 +113,48 @@ fn placed<'a>(schema: &'a mut Value, rule: &ValidationRule) -> (&'a mut Value, V
 /// Adds the rules of its kind to the definition, replacing outdated forms of a rule.
 pub(crate) fn with_rules(definition: &Value, rules: &[Arc<DeclaredRule>]) -> Value {
     let mut made = definition.clone();
-    let whole = definition["spec"].clone();
-    let versions = made["spec"]["versions"].as_array_mut();
-    for version in versions.into_iter().flatten() {
-        let resource = resource(&whole, version);
-        let schema = &mut version["schema"]["openAPIV3Schema"];
+    each_placed(&mut made, rules, |schema, made, _| {
         if !schema.is_object() {
-            continue;
+            return;
         }
-        for rule in of_definition(rules, &resource) {
-            let (schema, made) = placed(schema, rule);
-            let mut all = schema[RULES].as_array().cloned().unwrap_or_default();
-            match all.iter_mut().find(|it| it["rule"] == made["rule"]) {
-                Some(known) => *known = made,
-                None => all.push(made),
-            }
-            schema[RULES] = all.into();
+        let mut all = schema[RULES].as_array().cloned().unwrap_or_default();
+        match all.iter_mut().find(|it| it["rule"] == made["rule"]) {
+            Some(known) => *known = made,
+            None => all.push(made),
         }
-    }
+        schema[RULES] = all.into();
+    });
     made
 }
 
 /// Returns the rules that this definition should contain but lacks.
 pub(crate) fn missing_in(definition: &Value, rules: &[Arc<DeclaredRule>]) -> Vec<String> {
     let mut missing = Vec::new();
-    let mut definition = definition.clone();
+    each_placed(&mut definition.clone(), rules, |schema, wanted, id| {
+        let mut held = schema[RULES].as_array().into_iter().flatten();
+        let is_held = held.any(|it| it["rule"] == wanted["rule"]);
+        if !is_held && !missing.contains(id) {
+            missing.push(id.clone());
+        }
+    });
+    missing
+}
+
+/// Visits each rule of each version, with the schema that it belongs to, what the schema has to contain, and its id.
+fn each_placed(
+    definition: &mut Value,
+    rules: &[Arc<DeclaredRule>],
+    mut visit: impl FnMut(&mut Value, Value, &String),
+) {
     let whole = definition["spec"].clone();
     let versions = definition["spec"]["versions"].as_array_mut();
     for version in versions.into_iter().flatten() {
         let resource = resource(&whole, version);
         for rule in of_definition(rules, &resource) {
-            let (schema, wanted) = placed(&mut version["schema"]["openAPIV3Schema"], rule);
-            let mut held = schema[RULES].as_array().into_iter().flatten();
-            let is_held = held.any(|it| it["rule"] == wanted["rule"]);
-            if !is_held && !missing.contains(&rule.id) {
-                missing.push(rule.id.clone());
-            }
+            let (schema, made) = placed(&mut version["schema"]["openAPIV3Schema"], rule);
+            visit(schema, made, &rule.id);
         }
     }
-    missing
 }
 
 /// Returns the rules that the definition of this resource enforces.
@@ -385,21 +388,6 @@ fn operations(rule: &ValidationRule) -> Vec<&'static str> {
         return rule.operations.iter().map(|it| it.as_str()).collect();
     }
     if reads(&rule.expression).old { vec!["UPDATE"] } else { vec!["CREATE", "UPDATE"] }
-}
-
-/// Returns the merge patch from one value to the other.
-pub(crate) fn merge_to(found: &Value, wanted: &Value) -> Value {
-    let (Some(had), Some(all)) = (found.as_object(), wanted.as_object()) else {
-        return wanted.clone();
-    };
-    let gone = had.keys().filter(|it| !all.contains_key(*it));
-    let gone = gone.map(|it| (it.clone(), Value::Null));
-    let changed = all.iter().filter(|(key, value)| had.get(*key) != Some(value));
-    let changed = changed.map(|(key, value)| {
-        let before = had.get(key).unwrap_or(&Value::Null);
-        (key.clone(), merge_to(before, value))
-    });
-    gone.chain(changed).collect()
 }
 
 #[cfg(test)]

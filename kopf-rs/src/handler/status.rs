@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 use crate::handler::callee::Returned;
 use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerError, PermanentError};
-use crate::handler::read::{Absent, read, stanza};
+use crate::handler::read::{Absent, read, stanza, to_json};
 use crate::handler::status::declared::declares;
-use crate::handler::status::difference::{condition_edits, difference};
+use crate::handler::status::difference::condition_edits;
 use crate::object::conditions::{Condition, ConditionEdit, ConditionStatus, StatusEdits, WantedCondition};
-use crate::object::patch::Patch;
+use crate::object::patch::{Patch, difference};
 
 const OBSERVED_GENERATION: &str = "observedGeneration";
 
@@ -338,8 +338,7 @@ impl<T> Drop for StatusGuard<'_, T> {
 // === details ===
 
 fn as_json<T: Serialize>(status: &T) -> Result<Value, PermanentError> {
-    serde_json::to_value(status)
-        .map_err(|error| PermanentError::new(format!("the status cannot be written as JSON: {error}")))
+    to_json(status, "the status")
 }
 
 /// Adds advice to the error if the object has no status yet.

@@ -285,6 +285,26 @@ pub(crate) fn apply(document: &mut Value, patch: &Value) {
     }
 }
 
+/// Returns the merge patch from one value to the other. A value that is not a JSON object counts as an empty one.
+pub(crate) fn difference(before: &Value, after: &Value) -> Map<String, Value> {
+    let none = Map::new();
+    let [before, after] = [before, after].map(|it| it.as_object().unwrap_or(&none));
+    let mut changed = Map::new();
+    for key in before.keys().filter(|key| !after.contains_key(*key)) {
+        changed.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in after {
+        let change = match before.get(key) {
+            Some(same) if same == value => None,
+            Some(Value::Object(_)) if value.is_object() => Some(difference(&before[key], value).into()),
+            None if value.is_null() => None,
+            _ => Some(value.clone()),
+        };
+        changed.extend(change.map(|change| (key.clone(), change)));
+    }
+    changed
+}
+
 /// Removes the value at `path` unless it is `null`, and parents that become empty. The part [`ITEMS`] stands for all items of a list.
 pub(crate) fn remove(value: &mut Value, path: &[String]) {
     let Some((key, rest)) = path.split_first() else {
@@ -447,6 +467,20 @@ mod tests {
             let mut document = document;
             apply(&mut document, &with);
             assert_eq!(document, expected);
+        }
+    }
+
+    #[test]
+    fn a_difference_removes_unwanted_members() {
+        let found = json!({"a": {"b": 1, "c": [1]}, "d": 1, "e": {"f": 1}});
+        let wanted = json!({"a": {"b": 1, "c": [2]}, "e": {"f": 1}});
+        for (before, after, expected) in [
+            (&found, &wanted, json!({"a": {"c": [2]}, "d": null})),
+            (&wanted, &wanted, json!({})),
+            (&json!({"a": 1}), &json!({"a": {"b": 1}}), json!({"a": {"b": 1}})),
+            (&json!(null), &json!({"a": {"b": 1}}), json!({"a": {"b": 1}})),
+        ] {
+            assert_eq!(Value::Object(difference(before, after)), expected);
         }
     }
 }

@@ -271,12 +271,3 @@ fn rules_that_may_need_policies_later_need_the_permission_now() {
         assert_eq!(needs, expected, "{expression} {words}");
     }
 }
-
-#[test]
-fn a_merge_removes_unwanted_members() {
-    let found = json!({"a": {"b": 1, "c": [1]}, "d": 1, "e": {"f": 1}});
-    let wanted = json!({"a": {"b": 1, "c": [2]}, "e": {"f": 1}});
-    assert_eq!(merge_to(&found, &wanted), json!({"a": {"c": [2]}, "d": null}));
-    assert_eq!(merge_to(&wanted, &wanted), json!({}));
-    assert_eq!(merge_to(&json!({"a": 1}), &json!({"a": {"b": 1}})), json!({"a": {"b": 1}}));
-}

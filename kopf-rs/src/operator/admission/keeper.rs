@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::admission::certificates::{Facts, Generation, Generations, Step, step};
-use crate::admission::rules::merge_to;
 use crate::cluster::error::ClusterError;
 use crate::engine::report::report_of_operator;
 use crate::happening::webhooks::AdmissionServing;
+use crate::object::patch::difference;
 use crate::operator::admission::contest::Contest;
 use crate::operator::admission::driver::{Driver, Failure, Reconciler};
 use crate::operator::admission::endpoint::Identity;
@@ -220,7 +220,7 @@ impl Keeper {
         if let Some(secret) = &self.secret {
             let data = Value::Object(next.to_data());
             let content = match &self.found {
-                Some(found) => json!({"data": merge_to(&found["data"], &data)}),
+                Some(found) => json!({"data": difference(&found["data"], &data)}),
                 None => json!({"type": "Opaque", "data": data}),
             };
             self.doing = "written";

@@ -17,8 +17,7 @@ use tokio::sync::watch;
 
 use crate::admission::configuration::Found;
 use crate::admission::rules::{
-    GROUP, PolicySource, RulePolicy, definitions, label, merge_to, missing_in, names, policies,
-    policy_version,
+    GROUP, PolicySource, RulePolicy, definitions, label, missing_in, names, policies, policy_version,
 };
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
@@ -27,6 +26,7 @@ use crate::engine::report::report_of_operator;
 use crate::handler::validation_rule::DeclaredRule;
 use crate::happening::webhooks::RuleServing;
 use crate::health::board::Board;
+use crate::object::patch::difference;
 use crate::object::resource::Resource;
 use crate::operator::admission::driver::{Drivers, Failure, Reconciler};
 use crate::operator::admission::managed::panicked;
@@ -301,7 +301,7 @@ impl PolicyKeeper {
         let plan = self.sharing.plan(found.as_ref(), is_right, false);
         let mut content = wanted.clone();
         if let Some(found) = &found {
-            content["spec"] = merge_to(&found["spec"], &wanted["spec"]);
+            content["spec"] = difference(&found["spec"], &wanted["spec"]).into();
         }
         self.is_listed = true;
         let (cluster, unanswered) = (&self.cluster, &mut self.unanswered);
