@@ -46,19 +46,18 @@ fn name(version: &str) -> String {
 
 /// Removes the preserved fields of this version from the object, and returns them. Invalid content yields no fields.
 pub(crate) fn take(object: &mut Value, version: &str) -> Carried {
-    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
-        return Carried::default();
-    };
-    let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else {
-        return Carried::default();
-    };
-    let Some(found) = annotations.remove(&name(version)) else {
-        return Carried::default();
-    };
+    let found = taken(object, &name(version));
+    found.map(|found| read(found.as_str().unwrap_or_default())).unwrap_or_default()
+}
+
+fn taken(object: &mut Value, annotation: &str) -> Option<Value> {
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    let annotations = metadata.get_mut("annotations")?.as_object_mut()?;
+    let found = annotations.remove(annotation)?;
     if annotations.is_empty() {
         metadata.remove("annotations");
     }
-    read(found.as_str().unwrap_or_default())
+    Some(found)
 }
 
 /// Parses the text of an annotation, which any user may have written.

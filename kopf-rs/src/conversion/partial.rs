@@ -17,46 +17,33 @@ impl Filled {
     pub(crate) fn common(&self) -> Option<Value> {
         let [one, other] = &self.of_part;
         let [nothing, nothing_else] = &self.of_nothing;
-        // Results that also appear for an empty part are dropped.
-        common(one, other, (Some(nothing), Some(nothing_else)))
+        common(one, other, [Some(nothing), Some(nothing_else)])
     }
 }
 
-fn common(one: &Value, other: &Value, of_nothing: (Option<&Value>, Option<&Value>)) -> Option<Value> {
-    let (nothing, nothing_else) = of_nothing;
+fn common(one: &Value, other: &Value, of_nothing: [Option<&Value>; 2]) -> Option<Value> {
+    // Results that also appear for an empty part are dropped.
+    if one == other && of_nothing == [Some(one); 2] {
+        return None;
+    }
     match (one, other) {
         (Value::Object(members), Value::Object(others)) => {
             let kept = members.iter().filter_map(|(name, value)| {
-                let nothing = nothing.and_then(|it| it.get(name));
-                let nothing_else = nothing_else.and_then(|it| it.get(name));
-                let kept = common(value, others.get(name)?, (nothing, nothing_else))?;
+                let of_nothing = of_nothing.map(|it| it?.get(name));
+                let kept = common(value, others.get(name)?, of_nothing)?;
                 Some((name.clone(), kept))
             });
             let kept: serde_json::Map<_, _> = kept.collect();
             let is_kept = !kept.is_empty() || members.is_empty() && others.is_empty();
-            (is_kept && !is_constant(one, other, of_nothing)).then(|| kept.into())
+            is_kept.then(|| kept.into())
         }
         (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
-            if is_constant(one, other, of_nothing) {
-                return None;
-            }
             let items = items.iter().zip(others);
-            let kept: Option<Vec<_>> = items.map(|(item, other)| common(item, other, (None, None))).collect();
+            let kept: Option<Vec<_>> = items.map(|(item, other)| common(item, other, [None; 2])).collect();
             kept.map(Value::Array)
         }
-        _ => {
-            let is_same = one == other;
-            (is_same && !is_constant(one, other, of_nothing)).then(|| one.clone())
-        }
+        _ => (one == other).then(|| one.clone()),
     }
-}
-
-fn is_constant(
-    one: &Value,
-    other: &Value,
-    (nothing, nothing_else): (Option<&Value>, Option<&Value>),
-) -> bool {
-    one == other && nothing == Some(one) && nothing_else == Some(one)
 }
 
 #[cfg(test)]

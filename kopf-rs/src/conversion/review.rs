@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// Objects to convert.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ConversionReview {
-    uid: String,
+    pub(crate) uid: String,
     /// `group/version`
     pub(crate) desired: String,
     pub(crate) objects: Vec<Value>,
@@ -71,11 +71,6 @@ impl ConversionReview {
         let body = json!({"apiVersion": VERSION, "kind": KIND, "response": response});
         body.to_string().into_bytes()
     }
-
-    /// Returns the uid, the desired version and the objects.
-    pub(crate) fn into_parts(self) -> (String, String, Vec<Value>) {
-        (self.uid, self.desired, self.objects)
-    }
 }
 
 #[cfg(test)]
@@ -92,7 +87,7 @@ mod tests {
     #[test]
     fn a_review_is_read_and_answered() {
         let review = ConversionReview::parse(posted().to_string().as_bytes()).unwrap();
-        let (uid, desired, objects) = review.into_parts();
+        let ConversionReview { uid, desired, objects } = review;
         assert_eq!((uid.as_str(), desired.as_str()), ("u", "example.com/v1"));
         assert_eq!(objects, [json!({"a": 1}), json!({"b": 2})]);
         let answer: Value = serde_json::from_slice(&ConversionReview::answer(&uid, Ok(objects))).unwrap();

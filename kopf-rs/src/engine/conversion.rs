@@ -135,7 +135,7 @@ impl Told {
             Ok(review) => review,
             Err(message) => return ReviewReply::failed(400, &message),
         };
-        let (uid, desired, objects) = review.into_parts();
+        let ConversionReview { uid, desired, objects } = review;
         let converted: Result<Vec<_>, _> = objects
             .into_iter()
             .take_while(|_| !over.is_cancelled())

@@ -59,7 +59,7 @@ fn reviews() -> Run {
             return;
         }
         let review = ConversionReview::parse(input).expect("it was answered");
-        let (uid, _, objects) = review.into_parts();
+        let ConversionReview { uid, objects, .. } = review;
         let response = &answer["response"];
         assert_eq!(response["uid"], uid);
         let converted = response["convertedObjects"].as_array().map(Vec::len);
