@@ -315,7 +315,7 @@ impl TestCluster {
     async fn placed(&self, mut object: Value) -> (String, Value) {
         let kind = object["kind"].to_string();
         let served = self.lookup(&kind, |it| it.is_of(&object)).await;
-        if served.is_namespaced() && object["metadata"]["namespace"].is_null() {
+        if served.namespaced && object["metadata"]["namespace"].is_null() {
             object["metadata"]["namespace"] = json!(self.namespace);
         }
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();

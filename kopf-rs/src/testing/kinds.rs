@@ -11,7 +11,7 @@ pub(super) struct Served {
     root: String,
     plural: String,
     kind: String,
-    namespaced: bool,
+    pub(super) namespaced: bool,
 }
 
 impl Served {
@@ -40,10 +40,6 @@ impl Served {
     /// Returns whether objects of this `apiVersion` and `kind` belong to this resource.
     pub(super) fn is_of(&self, object: &Value) -> bool {
         object["kind"] == self.kind && self.root == root_of(text(&object["apiVersion"]))
-    }
-
-    pub(super) fn is_namespaced(&self) -> bool {
-        self.namespaced
     }
 }
 
