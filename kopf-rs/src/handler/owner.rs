@@ -139,7 +139,7 @@ impl Owner {
 
     /// Uses these labels instead of those of the owner.
     pub fn labels(mut self, labels: impl Into<Labels>) -> Self {
-        self.labels = labels.into().map().clone();
+        self.labels.clone_from(labels.into().map());
         self
     }
 

@@ -2,6 +2,7 @@
 //!
 //! This module does not call them: the engine provides a runner.
 
+use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -241,7 +242,7 @@ pub(crate) fn is_unfinished(error: &HandlerError) -> bool {
     let HandlerError::Arbitrary(error) = error else {
         return false;
     };
-    causes(error.as_ref()).any(|error| error.is::<Unfinished>())
+    causes(error.as_ref()).any(<dyn Error>::is::<Unfinished>)
 }
 
 impl fmt::Debug for Subhandlers {
