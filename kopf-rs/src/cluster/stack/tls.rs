@@ -8,8 +8,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use kube::Config;
-use kube::client::ConfigExt;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ResolvesClientCert, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::CryptoProvider;
@@ -18,12 +16,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::sign::SingleCertAndKey;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_platform_verifier::Verifier;
 use tokio::time::Instant;
 
 #[cfg(feature = "cli")]
 use crate::cluster::access::Authorization;
 use crate::cluster::access::{Access, Trust};
-use crate::cluster::cause::chain;
 use crate::cluster::crypto;
 
 /// The interval between two reads of a file with authorities.
@@ -34,21 +32,10 @@ pub(super) fn tls(access: &Access) -> Result<ClientConfig, String> {
     let provider = Arc::new(crypto::provider());
     // Without a default provider, rustls panics if a program links two. The first one installed stays.
     let _ = CryptoProvider::clone(&provider).install_default();
-    let mut config = Config::new(access.server.clone());
-    config.accept_invalid_certs = matches!(access.trust, Trust::Anybody);
-    // Without TLS the system's authorities are not needed, and there may be none.
-    let is_plain = access.server.scheme_str() == Some("http");
-    let needs_system = matches!(access.trust, Trust::System) && !is_plain;
-    config.root_cert = (!needs_system).then(Vec::new);
-    let tls = config.rustls_client_config();
-    let mut tls = tls.map_err(|error| chain(&error))?;
-    let authorities = match &access.trust {
-        Trust::System | Trust::Anybody => None,
-        Trust::Authorities(pem) => Some(Authorities::inline(pem, &provider)?),
-        Trust::File(path) => Some(Authorities::file(path.clone(), &provider)?),
-    };
-    if let Some(authorities) = authorities {
-        let verifier = Arc::new(authorities);
+    // Not `Config::rustls_client_config` of kube, which would link all of kube's credential plugins.
+    let nobody = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
+    let mut tls = nobody.with_no_client_auth();
+    if let Some(verifier) = verifier(access, &provider)? {
         tls.dangerous().set_certificate_verifier(verifier);
     }
     let shown = access.identity.clone().map(SingleCertAndKey::from);
@@ -62,6 +49,78 @@ pub(super) fn tls(access: &Access) -> Result<ClientConfig, String> {
         tls.client_auth_cert_resolver = shown;
     }
     Ok(tls)
+}
+
+/// Returns the verifier of the server's certificate, or `None` to trust nobody.
+fn verifier(
+    access: &Access,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ServerCertVerifier>>, String> {
+    Ok(Some(match &access.trust {
+        // Without TLS the system's authorities are not needed, and there may be none.
+        Trust::System if access.server.scheme_str() == Some("http") => return Ok(None),
+        Trust::System => {
+            let system = Verifier::new(provider.clone());
+            Arc::new(system.map_err(|why| format!("the authorities of this machine cannot be used: {why}"))?)
+        }
+        Trust::Authorities(pem) => Arc::new(Authorities::inline(pem, provider)?),
+        Trust::File(path) => Arc::new(Authorities::file(path.clone(), provider)?),
+        Trust::Anybody => Arc::new(Anybody),
+    }))
+}
+
+/// Accepts every certificate.
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        // All that a server may offer, because no signature is verified.
+        vec![
+            SignatureScheme::RSA_PKCS1_SHA1,
+            SignatureScheme::ECDSA_SHA1_Legacy,
+            SignatureScheme::RSA_PKCS1_SHA256,
+            SignatureScheme::ECDSA_NISTP256_SHA256,
+            SignatureScheme::RSA_PKCS1_SHA384,
+            SignatureScheme::ECDSA_NISTP384_SHA384,
+            SignatureScheme::RSA_PKCS1_SHA512,
+            SignatureScheme::ECDSA_NISTP521_SHA512,
+            SignatureScheme::RSA_PSS_SHA256,
+            SignatureScheme::RSA_PSS_SHA384,
+            SignatureScheme::RSA_PSS_SHA512,
+            SignatureScheme::ED25519,
+            SignatureScheme::ED448,
+        ]
+    }
 }
 
 /// The authorities that may sign the server's certificate.
