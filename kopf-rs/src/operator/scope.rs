@@ -4,7 +4,8 @@
 //! the globs after it, the last match decides, and a later glob can re-include only members of that union. A pattern of negations only
 //! excludes namespaces from all other patterns.
 
-use globset::{Glob, GlobMatcher};
+use globset::Glob;
+use regex_lite::Regex;
 
 /// The namespaces of an operator.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +28,7 @@ struct Pattern {
 #[derive(Clone, Debug)]
 struct Part {
     negative: bool,
-    glob: GlobMatcher,
+    regex: Regex,
 }
 
 /// The error for a pattern that cannot match any namespace or cannot be parsed.
@@ -105,7 +106,11 @@ impl Pattern {
                 return Err(bad(format!("`{odd}` in `{glob}` cannot be in the name of a namespace")));
             }
             let glob = Glob::new(glob).map_err(|error| bad(error.kind().to_string()))?;
-            globs.push(Part { negative, glob: glob.compile_matcher() });
+            // Not globset's own matcher, with which programs would contain a second, large engine for patterns. Without the Unicode switch,
+            // which CEL's RE2 does not support: names of namespaces are ASCII.
+            let regex = glob.regex().replace("(?-u)", "");
+            let regex = Regex::new(&regex).map_err(|error| bad(error.to_string()))?;
+            globs.push(Part { negative, regex });
         }
         Ok(Self { text: text.to_owned(), globs })
     }
@@ -117,8 +122,8 @@ impl Pattern {
     fn matches(&self, namespace: &str) -> bool {
         let union = self.globs.iter().take_while(|part| !part.negative).count();
         let (first, rest) = self.globs.split_at(union);
-        let taken = first.is_empty() || first.iter().any(|part| part.glob.is_match(namespace));
-        let last_word = rest.iter().rfind(|part| part.glob.is_match(namespace));
+        let taken = first.is_empty() || first.iter().any(|part| part.regex.is_match(namespace));
+        let last_word = rest.iter().rfind(|part| part.regex.is_match(namespace));
         taken && last_word.is_none_or(|part| !part.negative)
     }
 
@@ -140,9 +145,7 @@ impl Pattern {
 impl Part {
     #[cfg(any(feature = "cli", test))]
     fn expression(&self, namespace: &str) -> String {
-        // CEL's RE2 does not support the Unicode switch, and names of namespaces are ASCII.
-        let regex = self.glob.glob().regex().replace("(?-u)", "");
-        let regex = regex.replace('\\', "\\\\");
+        let regex = self.regex.as_str().replace('\\', "\\\\");
         format!("{namespace}.matches('{regex}')")
     }
 }
