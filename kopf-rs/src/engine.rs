@@ -72,6 +72,7 @@ use crate::object::collection::Collection;
 use crate::object::key::Key;
 use crate::object::raw::Raw;
 use crate::rt::flow::Flow;
+use crate::rt::task;
 
 /// Handles the objects of an operator. Clones share all state.
 #[derive(Clone)]
@@ -82,7 +83,7 @@ impl Engine {
         let shared = Arc::new(Shared::new(setup));
         let (queue, ended) = (shared.queue.clone(), shared.ended.clone());
         let weak = Arc::downgrade(&shared);
-        tokio::spawn(ended.run_until_cancelled_owned(async move {
+        task::spawn(ended.run_until_cancelled_owned(async move {
             loop {
                 queue.ready().await;
                 weak.upgrade().iter().for_each(start_workers);

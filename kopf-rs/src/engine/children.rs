@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -115,7 +116,7 @@ impl ChildApplier {
         doing: impl Future<Output = Result<T, ChildError>> + Send + 'static,
     ) -> ChildFuture<T> {
         let home = self.home.get();
-        let task = home.map(|home| AbortOnDropHandle::new(home.spawn(doing)));
+        let task = home.map(|home| AbortOnDropHandle::new(home.spawn(doing.boxed())));
         Box::pin(async move {
             match task.ok_or(ChildError::NoOperator)?.await {
                 Ok(done) => done,

@@ -28,6 +28,7 @@ use crate::reaction::event_series::SeriesUpdate;
 use crate::rt::backoff::Backoff;
 use crate::rt::clock::Clock;
 use crate::rt::mutex::Mutex;
+use crate::rt::task;
 
 /// The maximum number of attempts for one request.
 const TRIES: u32 = 9;
@@ -77,7 +78,7 @@ impl EventPosting {
         if self.queue.open(gates) {
             let (told, forbidden) = (BTreeSet::new(), BTreeMap::new());
             let poster = Poster { queue: self.queue.clone(), setup, told, forbidden };
-            let task = AbortOnDropHandle::new(tokio::spawn(poster.run()));
+            let task = AbortOnDropHandle::new(task::spawn(poster.run()));
             *self.task.lock() = Some(task);
         }
     }

@@ -24,6 +24,7 @@ use tracing::dispatcher;
 
 use crate::health::address::Address;
 use crate::rt::places::{Place, Places};
+use crate::rt::task;
 
 /// The maximum number of connections. A further one replaces the longest-silent one.
 const CONNECTIONS: usize = 64;
@@ -111,7 +112,7 @@ async fn accept(socket: tokio::net::TcpListener, places: Places, answers: Arc<An
             continue;
         };
         let (answers, place) = (answers.clone(), Arc::new(places.take().await));
-        tokio::spawn(async move {
+        task::spawn(async move {
             let conversation = serve_connection(stream, peer, (&*answers, &place));
             tokio::select! {
                 _ = tokio::time::timeout(CONNECTION, conversation) => {}

@@ -23,6 +23,7 @@ use crate::happening::handling::{Fate, Handling};
 use crate::health::checks::Check;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
+use crate::rt::task;
 
 /// Calls probes.
 pub(crate) struct Prober {
@@ -104,7 +105,7 @@ impl Prober {
         let context = self.group.context.clone();
         let cause = HandlerCall::new(handler, context, attempt, subject);
         let invoker = self.group.invoker.clone();
-        AbortOnDropHandle::new(tokio::spawn(async move {
+        AbortOnDropHandle::new(task::spawn(async move {
             let (about, mut patch) = (Reference::default(), Patch::new());
             invoker.invoke_in_background(&cause, &about, &mut patch, &cancelled).await
         }))

@@ -29,6 +29,7 @@ use crate::operator::admission::setup::{AdmissionSetup, addresses, not_served_at
 use crate::operator::admission::sharing::Sharing;
 use crate::operator::settings::admission::AdmissionServer;
 use crate::operator::settings::{Admission, named_host};
+use crate::rt::task;
 use crate::state::naming;
 
 #[cfg(feature = "cli")]
@@ -161,7 +162,7 @@ async fn certificates(
         (Some(certificate), Some(key)) => {
             let files = (certificate.clone(), key.clone());
             let (files, identity) = FollowedFiles::first(files, setup.clone(), publishing.clone()).await?;
-            return Ok((identity, AbortOnDropHandle::new(tokio::spawn(files.run()))));
+            return Ok((identity, AbortOnDropHandle::new(task::spawn(files.run()))));
         }
         _ => {
             return Err(
@@ -173,7 +174,7 @@ async fn certificates(
     let client_authorities = ClientAuthorities::first(admission.client_authority_file.clone()).await?;
     let keeper = Keeper::new(setup.clone(), server.names(), client_authorities, publishing.clone());
     let (identity, mut driver) = keeper.first().await?;
-    let keeping = tokio::spawn(async move { drop(driver.run().await) });
+    let keeping = task::spawn(async move { drop(driver.run().await) });
     Ok((identity, AbortOnDropHandle::new(keeping)))
 }
 

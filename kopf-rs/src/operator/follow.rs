@@ -20,6 +20,7 @@ use crate::object::collection::Collection;
 use crate::operator::report::report_resumed;
 use crate::rt::backoff::Backoff;
 use crate::rt::outage::OutageGuard;
+use crate::rt::task;
 
 /// A watch that worked for this long before a panic had recovered from the previous panic.
 const CALM: Duration = Duration::from_secs(60);
@@ -74,7 +75,7 @@ pub(crate) fn follow_in_task(
 ) -> AbortOnDropHandle<()> {
     let outage = membership(cluster);
     let following = follow(Purpose::Handlers, cluster.clone(), watched, outage, sink);
-    AbortOnDropHandle::new(tokio::spawn(following))
+    AbortOnDropHandle::new(task::spawn(following))
 }
 
 /// Returns the link of a watch to outages. A watch that ends during an outage reports nothing, because no object has waited for it.

@@ -26,6 +26,7 @@ use crate::health::board::{Board, HOLDS, LeaseFacts};
 use crate::object::event::EventType;
 use crate::operator::follow::follow_in_task;
 use crate::reaction::election::{Answer, Candidate, Election, Sent, Standing, Wish};
+use crate::rt::task;
 
 /// The longest interval at which the holder of the Lease checks its clocks.
 const PULSE: Duration = Duration::from_secs(1);
@@ -95,7 +96,7 @@ impl LeaseTask {
             renewed: None,
             setup,
         };
-        let task = tokio::spawn(keeper.keep(leaving.clone()));
+        let task = task::spawn(keeper.keep(leaving.clone()));
         Self { role, leaving, task: AbortOnDropHandle::new(task), patience, lease }
     }
 

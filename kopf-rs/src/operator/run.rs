@@ -46,6 +46,7 @@ use crate::operator::validation::{bounded, check_amounts};
 use crate::rt::broken_pipe::own_streams;
 use crate::rt::clock::Clock;
 use crate::rt::rng::Rng;
+use crate::rt::task;
 use crate::state::naming;
 use crate::state::{BadPersistence, Persistence};
 
@@ -468,7 +469,7 @@ impl CheckedOperator {
     async fn run_noted(self, until: impl Future) -> Result<Report, OperatorError> {
         let notes = self.notes.clone();
         let looked_after = notes.clone();
-        let looked_after = tokio::spawn(async move { looked_after.look_after().await });
+        let looked_after = task::spawn(async move { looked_after.look_after().await });
         let _looked_after = AbortOnDropHandle::new(looked_after);
         let ended = self
             .run(async {

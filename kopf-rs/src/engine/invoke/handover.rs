@@ -15,6 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::handler::outcome::panic_text;
 use crate::rt::mutex::Mutex;
+use crate::rt::task;
 
 /// The way to the runtime of handlers.
 pub(super) struct Handover {
@@ -73,7 +74,7 @@ impl Handover {
         self.crossing.put(&self.crossing.calls, call.boxed());
         self.ferry.get_or_init(|| {
             let ferry = self.crossing.clone().ferry();
-            AbortOnDropHandle::new(tokio::spawn(ferry))
+            AbortOnDropHandle::new(task::spawn(ferry))
         });
         let called = ended.await.ok()?;
         Some(called.map_err(|panic| {

@@ -5,15 +5,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+
 use crate::engine::running_calls::RunningCall;
 use crate::engine::shared::Shared;
 use crate::handler::stopped::StopReason;
 
 impl Shared {
-    pub(in crate::engine) fn spawn_call(&self, call: impl Future<Output = ()> + Send + 'static) {
+    pub(in crate::engine) fn spawn_call(&self, mut call: BoxFuture<'static, ()>) {
         let ended = self.ended.clone();
-        // Boxed because `select!` would store the future twice.
-        let mut call = Box::pin(call);
         self.calls.spawn(async move {
             tokio::select! {
                 biased;
@@ -29,11 +30,11 @@ impl Shared {
         if self.queue.stands_by() {
             if call.begins_to_end_with_term() {
                 let (left, grace) = (self.setup.limits.handover, self.setup.limits.exit);
-                self.spawn_call(async move { call.end_with_term(left, grace).await });
+                self.spawn_call(async move { call.end_with_term(left, grace).await }.boxed());
             }
         } else if call.claim_shutdown() {
             let grace = self.setup.limits.exit;
-            self.spawn_call(async move { call.end(grace).await });
+            self.spawn_call(async move { call.end(grace).await }.boxed());
         }
     }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use kopf_rs_schedule::HandlerKind;
 use tokio::time::Instant;
@@ -187,7 +188,7 @@ impl Worker {
             cause: HandlerCall::new(handler, self.surroundings.clone(), attempt, subject),
             call: call.clone(),
         };
-        shared.spawn_call(task.run());
+        shared.spawn_call(task.run().boxed());
         if !shared.gate.is_open() {
             shared.end_call(call.clone(), StopReason::OPERATOR_EXITING);
         } else if !self.context.may_call() {

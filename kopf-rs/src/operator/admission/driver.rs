@@ -7,6 +7,7 @@
 use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -192,14 +193,15 @@ impl Drivers {
     pub(super) fn start<R: Reconciler + 'static>(&mut self, reconciler: R) {
         let mut driver = Driver::new(reconciler, &self.cluster, self.backoff);
         let (stop, tell_fatal) = (self.stop.clone(), self.tell_fatal.clone());
-        self.tasks.spawn(async move {
+        let driving = async move {
             if let Some(why) = stop.run_until_cancelled(driver.run()).await {
                 // Fails only if the receiver is gone together with this task.
                 let _ = tell_fatal.send(why);
                 stop.cancelled().await;
             }
             driver.release().await
-        });
+        };
+        self.tasks.spawn(driving.boxed());
     }
 
     /// Waits until retries cannot bring an object to its desired state. Returns the reason.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -32,6 +33,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use crate::conversion::graph::PATH;
 use crate::operator::admission::endpoint::bodies::{ALL_BODIES, Refused, Rooms, Share};
 use crate::rt::places::{Place, Places};
+use crate::rt::task;
 
 mod bodies;
 
@@ -159,7 +161,7 @@ impl Endpoint {
             leaving,
             ending,
             connections,
-            accepting: AbortOnDropHandle::new(tokio::spawn(accepting)),
+            accepting: AbortOnDropHandle::new(task::spawn(accepting)),
             cut,
         })
     }
@@ -200,13 +202,14 @@ async fn accept(
         };
         let (shared, cut) = (shared.clone(), cut.clone());
         let place = Arc::new(places.take().await);
-        connections.spawn(async move {
+        let serving = async move {
             tokio::select! {
                 () = serve_connection(stream, shared, &place) => {}
                 () = place.lost() => {}
                 () = cut.cancelled() => {}
             }
-        });
+        };
+        connections.spawn(serving.boxed());
     }
 }
 

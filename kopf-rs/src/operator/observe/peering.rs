@@ -30,6 +30,7 @@ use crate::operator::settings::Peering;
 use crate::reaction::peering::{OwnPeer, Peers, Verdict, is_peering, without};
 use crate::rt::backoff::Backoff;
 use crate::rt::clock::Clock;
+use crate::rt::task;
 
 /// The minimum interval at which a record that others have removed is written again.
 const BETWEEN_REPAIRS: Duration = Duration::from_secs(5);
@@ -228,7 +229,7 @@ impl Peerings {
             cleaned: (Vec::new(), String::new()),
             watch_down: false,
             cleaning: Cleaning::Allowed,
-            _keeper: AbortOnDropHandle::new(tokio::spawn(keeper.keep(ordered, told))),
+            _keeper: AbortOnDropHandle::new(task::spawn(keeper.keep(ordered, told))),
         }
     }
 

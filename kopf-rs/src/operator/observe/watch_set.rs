@@ -26,6 +26,7 @@ use crate::operator::follow::{follow, membership};
 use crate::operator::observe::backbone::places;
 use crate::operator::report::report_stopped;
 use crate::rt::outage::OutageGuard;
+use crate::rt::task;
 
 /// The time for which the watch of a deleted namespace stays open. The server may report the deletion of its objects later than that of the
 /// namespace, and they have to count as deleted, not just as no longer watched.
@@ -241,7 +242,7 @@ impl WatchSet {
             of_engine,
             outage,
             trouble: None,
-            _task: AbortOnDropHandle::new(tokio::spawn(following)),
+            _task: AbortOnDropHandle::new(task::spawn(following)),
         };
         self.open.insert(key, watch);
     }

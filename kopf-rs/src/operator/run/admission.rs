@@ -20,6 +20,7 @@ use crate::operator::admission::policies::PolicyKeeper;
 use crate::operator::admission::setup::AdmissionSetup;
 use crate::operator::run::{CheckedOperator, OperatorError};
 use crate::operator::settings::Settings;
+use crate::rt::task;
 use crate::state::naming;
 
 #[cfg(any(feature = "cli", test))]
@@ -127,7 +128,7 @@ async fn answer(reviewer: &Reviewer, converter: &Converter, question: Question) 
 
 /// Passes the served resources to the reviewer, whenever they change.
 fn follow(reviewer: Arc<Reviewer>, mut found: watch::Receiver<Option<Found>>) -> AbortOnDropHandle<()> {
-    AbortOnDropHandle::new(tokio::spawn(async move {
+    AbortOnDropHandle::new(task::spawn(async move {
         loop {
             let resources = found.borrow_and_update().as_ref().map(|it| it.resources.clone());
             if let Some(resources) = resources {

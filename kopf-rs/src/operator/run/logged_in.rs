@@ -16,6 +16,7 @@ use crate::happening::operating::Login;
 use crate::operator::login::LoginHandlers;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError, Report};
 use crate::rt::clock::Clock;
+use crate::rt::task;
 
 /// The longest wait of a request for a login while the operator stops.
 const LAST_LOGIN: Duration = Duration::from_secs(30);
@@ -46,7 +47,7 @@ impl Operator {
         let mut operator = CheckedOperator::new(self, name, client.clone())?;
         let handlers = operator.login_handlers();
         let logging_in = LoginTask::new(vault.clone(), handlers, operator.rng.clone());
-        let _logging_in = AbortOnDropHandle::new(tokio::spawn(logging_in.run()));
+        let _logging_in = AbortOnDropHandle::new(task::spawn(logging_in.run()));
         operator.vault = Some(vault.clone());
         let mut until = pin!(until);
         tokio::select! {
