@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::cluster::fence::Fence;
@@ -213,14 +214,14 @@ impl fmt::Debug for Cluster {
 impl Notes {
     /// Adds `note`; returns whether it is new.
     fn add(&self, note: &str) -> bool {
-        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.0.lock();
         !notes.contains(note) && notes.insert(note.to_owned())
     }
     fn has(&self, note: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(note)
+        self.0.lock().contains(note)
     }
     /// Removes `note`; returns whether it existed.
     fn remove(&self, note: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(note)
+        self.0.lock().remove(note)
     }
 }

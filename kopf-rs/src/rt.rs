@@ -7,7 +7,6 @@ pub(crate) mod clock;
 pub(crate) mod flow;
 pub(crate) mod gate;
 pub(crate) mod locked_file;
-pub(crate) mod mutex;
 pub(crate) mod outage;
 pub(crate) mod places;
 pub(crate) mod rng;

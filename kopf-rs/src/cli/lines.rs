@@ -392,8 +392,9 @@ impl Visit for Fields {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
+    use parking_lot::Mutex;
     use serde_json::json;
 
     use super::*;
@@ -408,11 +409,11 @@ mod tests {
         let sink = kept.clone();
         let lines = Lines {
             shape: Shape { format, prefixed: format != LogFormat::Json, refkey: "k".into(), timed: true },
-            write: Box::new(move |line| sink.lock().unwrap().push(line.to_owned())),
+            write: Box::new(move |line| sink.lock().push(line.to_owned())),
         };
         let subscriber = tracing_subscriber::registry().with(Levels { targets, spans: false }).with(lines);
         tracing::subscriber::with_default(subscriber, logging);
-        let kept = kept.lock().unwrap();
+        let kept = kept.lock();
         kept.clone()
     }
 

@@ -6,7 +6,6 @@
 //! resources.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::PoisonError;
 
 use futures_util::future::try_join;
 use serde::Deserialize;
@@ -57,10 +56,10 @@ impl Cluster {
             resources.extend(believed);
         }
         prefer_first(&mut resources);
-        let mut kept = self.shared.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.shared.unknown.lock();
         *kept = unknown;
         drop(kept);
-        let mut kept = self.shared.discovered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.shared.discovered.lock();
         kept.clone_from(&resources);
         Ok(resources)
     }
@@ -80,20 +79,17 @@ impl Cluster {
 
     /// Returns the versions (`group/version`) that the last discovery saw but could not inspect.
     pub(crate) fn unknown_versions(&self) -> BTreeSet<String> {
-        let unknown = self.shared.unknown.lock();
-        unknown.unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.unknown.lock().clone()
     }
 
     /// Returns the resources that the last discovery found.
     pub(super) fn discovered(&self) -> Vec<Resource> {
-        let kept = self.shared.discovered.lock();
-        kept.unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.discovered.lock().clone()
     }
 
     /// Returns the resource of a kind if the last discovery found it.
     pub(crate) fn discovered_kind(&self, api_version: &str, kind: &str) -> Option<Resource> {
         let kept = self.shared.discovered.lock();
-        let kept = kept.unwrap_or_else(PoisonError::into_inner);
         let mut all = kept.iter();
         let found = all.find(|it| it.kind == kind && it.api_version() == api_version);
         found.cloned()

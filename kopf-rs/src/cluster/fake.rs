@@ -1,7 +1,7 @@
 //! A scripted API server for tests: literal bytes, no sockets, virtual time.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use futures_util::stream;
 use http::{Request, Response};
 use http_body_util::{BodyExt, StreamBody};
 use kube::client::Body;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use tower::service_fn;
 
@@ -107,7 +108,7 @@ impl Fake {
     }
 
     pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().clone()
     }
 
     /// Returns the method and target of every request.
@@ -122,13 +123,13 @@ impl Fake {
     {
         let (head, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
-        self.seen.lock().unwrap().push(Seen {
+        self.seen.lock().push(Seen {
             at: self.start.elapsed(),
             line: format!("{} {}", head.method, head.uri),
             body: String::from_utf8(body.to_vec()).unwrap(),
             headers: head.headers,
         });
-        let answer = self.answers.lock().unwrap().pop_front();
+        let answer = self.answers.lock().pop_front();
         let answer = answer.unwrap_or_else(|| Answer::live(""));
         match answer.code {
             0 => return Err(std::io::ErrorKind::ConnectionRefused.into()),

@@ -8,8 +8,8 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use http::{Request, Response};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use tower::service_fn;
 
 use crate::cluster::error::ClusterError;
@@ -76,23 +77,23 @@ impl Fence {
 
     /// Opens the gate for this term, or closes it.
     pub(crate) fn set(&self, term: Option<Term>) {
-        *self.lock() = term;
+        *self.0.term.lock() = term;
     }
 
     /// Returns the number of the term that the gate was opened for, even if the term has ended meanwhile.
     pub(crate) fn term(&self) -> Option<u64> {
-        self.lock().map(|it| it.number)
+        self.0.term.lock().map(|it| it.number)
     }
 
     /// Returns whether a call may begin. Compares the clocks, because after a freeze the election has not noticed the end of the term yet.
     pub(crate) fn may_begin(&self) -> bool {
         let now = self.now();
-        self.lock().is_some_and(|term| term.may_begin(&now))
+        self.0.term.lock().is_some_and(|term| term.may_begin(&now))
     }
 
     /// Admits a request of the term with that number, or of any current term if `None`.
     pub(super) fn pass(&self, of: Option<u64>) -> Result<Pass, ClusterError> {
-        let term = self.lock().filter(|it| of.is_none_or(|of| of == it.number));
+        let term = self.0.term.lock().filter(|it| of.is_none_or(|of| of == it.number));
         let Some(term) = term else {
             self.meter("start");
             return Err(ClusterError::Fenced);
@@ -116,10 +117,6 @@ impl Fence {
         if let Some(meter) = &self.0.meter {
             meter.fenced(point);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Term>> {
-        self.0.term.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -147,7 +144,7 @@ impl Pass {
     }
 
     fn is_good(&self) -> bool {
-        let term = self.fence.lock().filter(|it| it.number == self.term);
+        let term = self.fence.0.term.lock().filter(|it| it.number == self.term);
         let is_good = term.is_some_and(|it| it.may_send(self.timeout, &self.fence.now()));
         if !is_good && !self.is_kept_back.swap(true, Ordering::Relaxed) {
             self.fence.meter("send");

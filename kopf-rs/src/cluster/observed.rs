@@ -3,10 +3,11 @@
 //! The API server sends such a request to the webhook, too, and waits for it: a handler that awaits the request
 //! deadlocks with itself. This module does not know how that is reported.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use http::{Method, Request};
 use kube::client::Body;
+use parking_lot::Mutex;
 
 use crate::cluster::Client;
 use crate::object::resource::Resource;
@@ -49,7 +50,7 @@ impl OwnRequests {
             let (own, inner) = (own.clone(), inner.clone());
             async move {
                 let noted = own.about.is_about(request.method(), request.uri().path());
-                own.unanswered().extend(noted.clone());
+                own.unanswered.lock().extend(noted.clone());
                 let answer = inner.send(request).await;
                 own.answered(noted.as_ref());
                 answer
@@ -60,15 +61,11 @@ impl OwnRequests {
 
     /// Returns the first unanswered request, including cancelled ones.
     pub(crate) fn first_unanswered(&self) -> Option<OwnRequest> {
-        self.unanswered().first().cloned()
-    }
-
-    fn unanswered(&self) -> MutexGuard<'_, Vec<OwnRequest>> {
-        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unanswered.lock().first().cloned()
     }
 
     fn answered(&self, request: Option<&OwnRequest>) {
-        let mut unanswered = self.unanswered();
+        let mut unanswered = self.unanswered.lock();
         let at = unanswered.iter().position(|it| Some(it) == request);
         if let Some(at) = at {
             unanswered.remove(at);

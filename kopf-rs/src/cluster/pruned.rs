@@ -3,9 +3,10 @@
 //! This module must not depend on requests: `cluster::write::pruned` compares their responses.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::object::inconsistency::Inconsistency;
@@ -43,7 +44,7 @@ impl Pruned {
         if all.is_empty() {
             return all;
         }
-        let mut resources = lock(&self.resources);
+        let mut resources = self.resources.lock();
         let known = resources.entry(resource.to_string()).or_default();
         let missing = all.iter().filter_map(Inconsistency::missing);
         let missing = missing.filter(|path| path[0] == "status");
@@ -62,7 +63,7 @@ impl Pruned {
 
     /// Returns the paths that the schema of the resource is assumed to prune.
     pub(super) fn paths(&self, resource: &Resource) -> Option<PrunedPaths> {
-        let resources = lock(&self.resources);
+        let resources = self.resources.lock();
         if resources.is_empty() {
             return None;
         }
@@ -76,11 +77,11 @@ impl Pruned {
         let Some((plural, group)) = definition.split_once('.') else {
             return;
         };
-        let mut definitions = lock(&self.definitions);
+        let mut definitions = self.definitions.lock();
         let of_group = definitions.entry(group.to_owned()).or_default();
         *of_group.entry(plural.to_owned()).or_default() += 1;
         drop(definitions);
-        for (resource, known) in lock(&self.resources).iter_mut() {
+        for (resource, known) in self.resources.lock().iter_mut() {
             let version = resource.strip_prefix(plural);
             let version = version.and_then(|it| it.strip_prefix('.')?.strip_suffix(group));
             if version.is_some_and(|it| it.find('.') == Some(it.len().wrapping_sub(1))) {
@@ -94,15 +95,11 @@ impl Pruned {
 
     /// Returns how often the definition of the resource has changed or was listed again.
     pub(super) fn definitions(&self, resource: &Resource) -> u64 {
-        let definitions = lock(&self.definitions);
+        let definitions = self.definitions.lock();
         let of_group = definitions.get(&resource.group);
         let times = of_group.and_then(|of_group| of_group.get(&resource.plural));
         times.copied().unwrap_or_default()
     }
-}
-
-fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
-    it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl OfResource {

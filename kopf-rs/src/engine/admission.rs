@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::admission::answer::{Refusal, ReviewReply};
@@ -34,7 +35,6 @@ use crate::happening::webhooks::Reviewing;
 use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::object::resource::Resource;
-use crate::rt::mutex::Mutex;
 
 /// Answers admission reviews.
 pub(crate) struct Reviewer {

@@ -7,6 +7,8 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::engine::attempt::attempt;
 use crate::engine::context::WorkerContext;
 use crate::engine::context::own_thread::of_group;
@@ -32,7 +34,6 @@ use crate::reaction::plan::Plan;
 use crate::reaction::progress_table::SubhandlerRecord;
 use crate::reaction::settle::Attempted;
 use crate::reaction::subhandlers::{Progress, SubhandlerPlan};
-use crate::rt::mutex::Mutex;
 
 /// Calls the handlers of one object.
 #[derive(Clone)]

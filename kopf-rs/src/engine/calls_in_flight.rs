@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::engine::memory::Version;
 use crate::object::reference::Reference;
-use crate::rt::mutex::Mutex;
 
 /// All running calls. Clones share them.
 #[derive(Clone, Debug, Default)]

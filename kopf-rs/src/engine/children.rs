@@ -20,6 +20,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -42,7 +43,6 @@ use crate::object::essence::Marks;
 use crate::object::hierarchy::OwnerFacts;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
-use crate::rt::mutex::Mutex;
 
 /// Minimum interval between two discoveries that search for an unknown kind.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(5);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +23,6 @@ use crate::handler::event_sink::OperatorSink;
 use crate::handler::logger::Logger;
 use crate::happening::webhooks::Converting;
 use crate::object::body::Body;
-use crate::rt::mutex::Mutex;
 
 /// Answers conversion reviews. Clones share all state.
 #[derive(Clone)]

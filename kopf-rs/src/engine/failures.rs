@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 
+use parking_lot::Mutex;
+
 use crate::object::reference::Reference;
-use crate::rt::mutex::Mutex;
 
 /// A permanent failure of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]

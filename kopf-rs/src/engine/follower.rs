@@ -4,13 +4,14 @@
 
 use std::sync::{Arc, MutexGuard};
 
+use parking_lot::Mutex;
+
 use crate::cluster::watch::ObjectForm;
 use crate::engine::object_table::StreamId;
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::handler::definition::Handler;
 use crate::object::collection::Collection;
 use crate::object::resource::Resource;
-use crate::rt::mutex::Mutex;
 
 /// A watch that feeds the engine. Clones are the same watch.
 #[derive(Clone)]

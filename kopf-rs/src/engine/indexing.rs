@@ -11,6 +11,7 @@ pub(crate) mod objects;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +27,6 @@ use crate::handler::index::erased::Indices;
 use crate::handler::memo::Memo;
 use crate::happening::serving::Serving;
 use crate::object::key::Key;
-use crate::rt::mutex::Mutex;
 
 /// The indices and their contents.
 pub(crate) struct Indexing {

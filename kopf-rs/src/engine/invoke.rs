@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use kopf_rs_schedule::HandlerKind;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -38,7 +39,6 @@ use crate::object::patch::Patch;
 use crate::object::reference::Reference;
 use crate::rt::broken_pipe::drop_if_lost;
 use crate::rt::clock::Clock;
-use crate::rt::mutex::Mutex;
 
 /// Handlers that are called apart from the workers, and the context of their calls.
 pub(crate) struct HandlerGroup {

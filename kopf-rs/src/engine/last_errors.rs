@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tracing::Level;
 
 use crate::happening::Happening;
 use crate::object::reference::Reference;
-use crate::rt::mutex::Mutex;
 
 /// The most recent errors. Clones share them.
 #[derive(Clone, Debug, Default)]

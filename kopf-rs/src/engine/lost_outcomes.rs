@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use parking_lot::Mutex;
+
 use crate::engine::report::report_of_operator;
 use crate::happening::working::Working;
-use crate::rt::mutex::Mutex;
 
 /// The objects whose outcomes were given up, by outage.
 #[derive(Debug, Default)]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -23,7 +24,6 @@ use crate::object::body::Body;
 use crate::object::reference::Reference;
 use crate::reaction::input::{Suspension, state_for, state_for_functions};
 use crate::rt::locked_file::{LockedFile, Opened};
-use crate::rt::mutex::Mutex;
 use crate::state::Persistence;
 
 /// The time for which calls are noted after a crash.

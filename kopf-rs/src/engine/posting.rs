@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -27,7 +28,6 @@ use crate::object::posted_event::{PostedEvent, Reporter, series_patch};
 use crate::reaction::event_series::SeriesUpdate;
 use crate::rt::backoff::Backoff;
 use crate::rt::clock::Clock;
-use crate::rt::mutex::Mutex;
 use crate::rt::task;
 
 /// The maximum number of attempts for one request.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -24,7 +25,6 @@ use crate::object::key::{Key, full_name};
 use crate::object::raw::Raw;
 use crate::object::resource::Resource;
 use crate::rt::flow::Flow;
-use crate::rt::mutex::Mutex;
 
 pub(crate) mod facts;
 mod slot;

@@ -7,9 +7,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
-
-use crate::rt::mutex::Mutex;
 
 /// The slots of all kinds.
 #[derive(Debug)]

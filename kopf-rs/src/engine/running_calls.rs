@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kopf_rs_schedule::HandlerKind;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::reconcile_slots::Slot;
@@ -19,7 +20,6 @@ use crate::handler::stopped::{StopReason, Stopped};
 use crate::happening::handling::{Exit, Handling};
 use crate::object::key::Key;
 use crate::reaction::background::is_same;
-use crate::rt::mutex::Mutex;
 
 /// One call of a daemon or timer.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -45,7 +46,6 @@ use crate::reaction::fast_path::is_already_handled;
 use crate::reaction::input::Policy;
 use crate::rt::clock::{Clock, WallClock};
 use crate::rt::gate::Gate;
-use crate::rt::mutex::Mutex;
 use crate::rt::rng::Rng;
 use crate::state::Persistence;
 

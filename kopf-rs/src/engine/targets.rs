@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::cluster::watch::WatchEvent;
@@ -24,7 +25,6 @@ use crate::object::event::EventType;
 use crate::object::key::Key;
 use crate::object::raw::Raw;
 use crate::rt::clock::Clock;
-use crate::rt::mutex::Mutex;
 
 /// The objects that concern any other object.
 #[derive(Default)]

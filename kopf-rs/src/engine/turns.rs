@@ -9,9 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::rt::mutex::Mutex;
 
 /// Enough for the writes in flight, for those that wait for them, and for calls that return at once.
 const PERMITS: usize = 64;

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tracing::{Dispatch, Span};
 
 use crate::engine::report::report;
 use crate::handler::definition::HandlerCall;
 use crate::handler::logger::Logger;
 use crate::happening::calls::{CallHappening, UserCode};
-use crate::rt::mutex::Mutex;
 
 /// The interval between two checks of the polls.
 const PERIOD: Duration = Duration::from_millis(250);

@@ -2,8 +2,10 @@
 //!
 //! This module reads no clock.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::handler::error::HandlerError;
 use crate::handler::seconds::Seconds;
@@ -65,11 +67,11 @@ impl Again {
 
 impl AgainCell {
     pub(crate) fn set(&self, again: Again) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = again;
+        *self.0.lock() = again;
     }
 
     pub(crate) fn get(&self) -> Again {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }
 

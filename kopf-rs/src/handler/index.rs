@@ -11,7 +11,9 @@ pub(crate) mod values;
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use crate::handler::index::table::{Contribution, Entry, Table};
 use crate::handler::index::values::{Values, ValuesIter};
@@ -69,7 +71,7 @@ impl<K: Eq + Hash, V> Index<K, V> {
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        let values = self.read().get(key).cloned().unwrap_or_default();
+        let values = self.table.read().get(key).cloned().unwrap_or_default();
         IndexValues { values }
     }
 
@@ -80,13 +82,13 @@ impl<K: Eq + Hash, V> Index<K, V> {
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        self.read().get(key).is_some()
+        self.table.read().get(key).is_some()
     }
 
     /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.read().len()
+        self.table.read().len()
     }
 
     /// Returns whether the index has no keys.
@@ -101,7 +103,7 @@ impl<K: Eq + Hash, V> Index<K, V> {
     where
         K: Clone,
     {
-        self.read().iter().map(|(key, _)| key.clone()).collect()
+        self.table.read().iter().map(|(key, _)| key.clone()).collect()
     }
 
     /// Returns a snapshot of all keys with their values, in arbitrary order.
@@ -110,7 +112,7 @@ impl<K: Eq + Hash, V> Index<K, V> {
     where
         K: Clone,
     {
-        let read = self.read();
+        let read = self.table.read();
         let snapshot = |(key, values): (&K, &Values<V>)| {
             let values = values.clone();
             (key.clone(), IndexValues { values })
@@ -125,14 +127,6 @@ impl<K, V> Index<K, V> {
     pub(crate) fn new() -> Self {
         Self { table: Arc::new(RwLock::new(Table::new())) }
     }
-
-    fn read(&self) -> RwLockReadGuard<'_, Table<K, V>> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Table<K, V>> {
-        self.table.write().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// For unit tests of handlers. Each pair counts as coming from a different object.
@@ -141,7 +135,7 @@ impl<K: Eq + Hash, V: Clone> FromIterator<(K, V)> for Index<K, V> {
         let index = Self::new();
         for (object, pair) in (0..).zip(pairs) {
             let entry = Entry::of(pair);
-            let replaced = index.write().replace(object, &mut Contribution::default(), vec![entry]);
+            let replaced = index.table.write().replace(object, &mut Contribution::default(), vec![entry]);
             drop(replaced);
         }
         index
@@ -177,7 +171,7 @@ impl<K, V> Default for Index<K, V> {
 
 impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Index<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let read = self.read();
+        let read = self.table.read();
         let lists = read.iter().map(|(key, values)| {
             let values: Vec<_> = values.iter().map(|(_, value)| value).collect();
             (key, values)
@@ -289,7 +283,7 @@ mod tests {
         pairs: [(K, V); N],
     ) {
         let entries = pairs.into_iter().map(Entry::of).collect();
-        index.write().replace(object as u64, contribution, entries);
+        index.table.write().replace(object as u64, contribution, entries);
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! never read it. This module does not know where changes come from.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -62,7 +63,7 @@ impl Live {
     #[must_use]
     pub fn body(&self) -> Arc<Body> {
         let (text, tree) = {
-            let newest = self.lock();
+            let newest = self.0.lock();
             (newest.text.clone(), newest.tree.clone())
         };
         tree.unwrap_or_else(|| {
@@ -73,7 +74,7 @@ impl Live {
 
     /// Returns the newest text from the engine.
     pub(crate) fn text(&self) -> Option<Raw> {
-        self.lock().text.clone()
+        self.0.lock().text.clone()
     }
 
     /// Deserializes the stanza `spec` into `T`; use `Value` for the plain JSON.
@@ -98,16 +99,12 @@ impl Live {
 
     /// Replaces the object.
     pub fn set(&self, body: impl Into<Arc<Body>>) {
-        self.lock().tree = Some(body.into());
+        self.0.lock().tree = Some(body.into());
     }
 
     /// Replaces the object with the engine's newest text.
     pub(crate) fn set_text(&self, text: Raw) {
-        *self.lock() = Newest { text: Some(text), tree: None };
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Newest> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock() = Newest { text: Some(text), tree: None };
     }
 }
 

@@ -238,8 +238,8 @@ macro_rules! error {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::fmt::Write;
-    use std::sync::Mutex;
 
+    use parking_lot::Mutex;
     use tracing::field::{Field, Visit};
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber};
@@ -272,7 +272,7 @@ pub(crate) mod tests {
             let metadata = event.metadata();
             let mut line = format!("{} {}", metadata.level(), metadata.target());
             event.record(&mut Fields(&mut line));
-            self.0.lock().unwrap().push(line);
+            self.0.lock().push(line);
         }
         fn enter(&self, _: &Id) {}
         fn exit(&self, _: &Id) {}
@@ -295,7 +295,7 @@ pub(crate) mod tests {
             crate::debug!(Logger::of_activity(Activity::Cleanup), "swept");
         });
         assert_eq!(
-            *lines.0.lock().unwrap(),
+            *lines.0.lock(),
             [
                 "INFO kopf.objects message=pod 5 created name=\"one\" kind=\"Pod\" api_version=\"v1\" uid=\"u\"",
                 "ERROR kopf.objects message=nothing",
@@ -329,7 +329,7 @@ pub(crate) mod tests {
             "message=quoted text=\"x\"",
             "message=pods a name=5",
         ];
-        let mut lines = lines.0.lock().unwrap().clone();
+        let mut lines = lines.0.lock().clone();
         assert_eq!(lines.remove(3), "INFO mine message=pods count=5");
         wanted.remove(3);
         let wanted: Vec<_> = wanted.iter().map(|it| format!("INFO {target} {it}")).collect();

@@ -2,7 +2,9 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// In-memory values by type, one set per object (by uid), dropped with the object. Clones share the values.
 ///
@@ -59,17 +61,17 @@ type Values = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 impl Memo {
     /// Stores `value`, and returns the former value of its type.
     pub fn insert<T: Send + Sync + 'static>(&self, value: T) -> Option<Arc<T>> {
-        self.lock().insert(TypeId::of::<T>(), Arc::new(value))?.downcast().ok()
+        self.0.values.lock().insert(TypeId::of::<T>(), Arc::new(value))?.downcast().ok()
     }
     /// Returns the value of type `T`.
     #[must_use]
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.lock().get(&TypeId::of::<T>())?.clone().downcast().ok()
+        self.0.values.lock().get(&TypeId::of::<T>())?.clone().downcast().ok()
     }
     /// Returns the value of type `T`; inserts the default if there is none.
     #[must_use]
     pub fn get_or_default<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        let mut values = self.lock();
+        let mut values = self.0.values.lock();
         let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
         value.clone().downcast().unwrap_or_default()
     }
@@ -82,26 +84,23 @@ impl Memo {
         let mut value = T::clone(&self.get_or_default());
         change(&mut value);
         let value = Arc::new(value);
-        self.lock().insert(TypeId::of::<T>(), value.clone());
+        self.0.values.lock().insert(TypeId::of::<T>(), value.clone());
         value
     }
     /// Returns an independent memo with the same values.
     pub(crate) fn copied(&self) -> Self {
-        let values = self.lock().clone();
+        let values = self.0.values.lock().clone();
         Self(Arc::new(Shared { values: Mutex::new(values), changing: Mutex::default() }))
     }
     /// Returns whether dropping the memo would lose nothing: it is empty, and no other clone exists.
     pub(crate) fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.0) == 1 && self.lock().is_empty()
-    }
-    fn lock(&self) -> MutexGuard<'_, Values> {
-        self.0.values.lock().unwrap_or_else(PoisonError::into_inner)
+        Arc::strong_count(&self.0) == 1 && self.0.values.lock().is_empty()
     }
 }
 
 impl std::fmt::Debug for Memo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Memo({})", self.lock().len())
+        write!(f, "Memo({})", self.0.values.lock().len())
     }
 }
 

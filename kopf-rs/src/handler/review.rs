@@ -3,8 +3,9 @@
 //! This module does not know how reviews are transported.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -107,14 +108,14 @@ impl Warnings {
     /// Adds a warning.
     pub fn push(&self, warning: impl Into<String>) {
         let warning = warning.into();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.push(warning);
     }
 
     /// Returns all warnings in order.
     #[must_use]
     pub fn all(&self) -> Vec<String> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.0.lock();
         all.clone()
     }
 }

@@ -6,9 +6,11 @@ use std::fmt;
 use std::future::poll_fn;
 use std::ops::BitOr;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 /// The stop flag of a daemon or timer. Once it is set, the function should return soon.
 ///
@@ -88,7 +90,7 @@ impl Stopped {
     /// Returns why the function should stop; `None` if it should not.
     #[must_use]
     pub fn reason(&self) -> Option<StopReason> {
-        let reason = self.0.lock().reason;
+        let reason = self.0.state.lock().reason;
         (reason != StopReason::NONE).then_some(reason)
     }
 
@@ -119,10 +121,9 @@ impl Stopped {
     /// Like [`wait_for`](Self::wait_for), but blocks the thread: for a blocking `fn`.
     #[must_use]
     pub fn wait_blocking(&self, longest: Duration) -> bool {
-        let state = self.0.lock();
+        let mut state = self.0.state.lock();
         let is_unset = |state: &mut State| state.reason == StopReason::NONE;
-        let waited = self.0.changed.wait_timeout_while(state, longest, is_unset);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        self.0.changed.wait_while_for(&mut state, is_unset, longest);
         state.reason != StopReason::NONE
     }
 
@@ -132,7 +133,7 @@ impl Stopped {
             return;
         }
         let wakers = {
-            let mut state = self.0.lock();
+            let mut state = self.0.state.lock();
             state.reason = state.reason | reason;
             std::mem::take(&mut state.wakers)
         };
@@ -143,15 +144,9 @@ impl Stopped {
     }
 }
 
-impl Flag {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Waiting<'_> {
     fn poll(&mut self, context: &Context<'_>) -> Poll<StopReason> {
-        let mut state = self.flag.lock();
+        let mut state = self.flag.state.lock();
         if state.reason != StopReason::NONE {
             return Poll::Ready(state.reason);
         }
@@ -171,7 +166,7 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Some(place) = self.place {
-            self.flag.lock().wakers.retain(|(at, _)| *at != place);
+            self.flag.state.lock().wakers.retain(|(at, _)| *at != place);
         }
     }
 }

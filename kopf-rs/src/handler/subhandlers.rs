@@ -5,7 +5,9 @@
 use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::handler::cause::Cause;
 use crate::handler::error::{HandlerError, HandlerResult, PermanentError, causes};
@@ -118,7 +120,7 @@ impl Subhandlers {
     /// Registers a sub-handler: a closure, or a function with the attribute [`subhandler`](macro@crate::subhandler).
     /// Its full id is `parent/child`.
     pub fn add(&self, handler: impl IntoSubhandler) {
-        self.group().callbacks.push(handler.into_callback());
+        self.0.group.lock().callbacks.push(handler.into_callback());
     }
 
     /// Registers several, as with [`Subhandlers::add`]:
@@ -129,18 +131,18 @@ impl Subhandlers {
 
     /// Lets the parent succeed even if sub-handlers fail, as in Kopf.
     pub fn ignore_failures(&self) {
-        self.group().tolerant = true;
+        self.0.group.lock().tolerant = true;
     }
 
     /// Runs the sub-handlers by this lifecycle instead of the operator's.
     pub fn lifecycle(&self, lifecycle: Lifecycle) {
-        self.group().lifecycle = Some(lifecycle);
+        self.0.group.lock().lifecycle = Some(lifecycle);
     }
 
     /// Returns the ids of the sub-handlers that are registered but not executed yet, without the parent's id.
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
-        let group = self.group();
+        let group = self.0.group.lock();
         let ids = group.callbacks.iter().map(|callback| callback.handler.id.to_string());
         ids.collect()
     }
@@ -151,16 +153,12 @@ impl Subhandlers {
     /// Returns a marker error if some are not done. This is not a failure: pass it on with `?`, and the engine calls the
     /// handler again. Returns a real error if some have failed permanently.
     pub async fn execute(&self) -> HandlerResult {
-        let group = self.group().taken();
+        let group = self.0.group.lock().taken();
         match &self.0.runner {
             _ if group.callbacks.is_empty() => Ok(()),
             Some(runner) => runner.run(group).await,
             None => Ok(()),
         }
-    }
-
-    fn group(&self) -> MutexGuard<'_, Group> {
-        self.0.group.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

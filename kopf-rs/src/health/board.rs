@@ -3,9 +3,10 @@
 //! This module must not depend on the meaning of the facts for health checks.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -263,20 +264,20 @@ impl Board {
     }
 
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
 impl Known {
     pub(crate) fn watches(&self) -> Vec<WatchFacts> {
         let watches = self.watches.iter().filter_map(Weak::upgrade);
-        watches.map(|facts| locked(&facts).clone()).collect()
+        watches.map(|facts| facts.lock().clone()).collect()
     }
 
     /// Returns the counts of all watches by resource.
     pub(crate) fn counts(&self) -> BTreeMap<String, WatchCounts> {
         let counts = self.counts.iter();
-        counts.map(|(resource, counts)| (resource.clone(), *locked(counts))).collect()
+        counts.map(|(resource, counts)| (resource.clone(), *counts.lock())).collect()
     }
 }
 
@@ -299,8 +300,8 @@ impl WatchCounts {
 impl WatchOnBoard {
     /// Records an event of the watch.
     pub(crate) fn on_event(&self, event: &WatchEvent) {
-        locked(&self.counts).on_event(event);
-        locked(&self.facts).on_event(event, Instant::now());
+        self.counts.lock().on_event(event);
+        self.facts.lock().on_event(event, Instant::now());
     }
 }
 
@@ -322,10 +323,6 @@ impl WatchFacts {
         self.is_silent = false;
         self.heard = now;
     }
-}
-
-fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns a short description of the error without names.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{OptionFuture, join};
@@ -13,6 +13,7 @@ use http::header::{HOST, HeaderName};
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::engine::report::report_of_operator;
@@ -165,7 +166,7 @@ impl Server {
             Some(format!("{} ({trouble})", check.name))
         });
         let failing: Vec<_> = failing.collect();
-        let mut known = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.failing.lock();
         let endpoint = endpoint.to_owned();
         let (is_news, health) = if failing.is_empty() {
             (known.remove(&endpoint), Health::Passes { endpoint })

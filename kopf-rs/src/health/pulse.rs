@@ -88,7 +88,7 @@ impl Pulse {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -99,7 +99,7 @@ mod tests {
         let is_blocked = std::sync::atomic::AtomicBool::new(false);
         let (pulse, beating) = Pulse::new(|answer| {
             if is_blocked.load(std::sync::atomic::Ordering::Relaxed) {
-                *held.lock().unwrap() = Some(answer);
+                *held.lock() = Some(answer);
             } else {
                 answer.send(()).unwrap();
             }
@@ -115,7 +115,7 @@ mod tests {
             assert_eq!(stuck, Err(Stuck(BOUND)));
             assert!(begun.elapsed() <= BOUND + PERIOD);
             is_blocked.store(false, std::sync::atomic::Ordering::Relaxed);
-            held.lock().unwrap().take().unwrap().send(()).unwrap();
+            held.lock().take().unwrap().send(()).unwrap();
             sleep(PERIOD).await;
             assert_eq!(pulse.stuck_beyond(Duration::ZERO), None);
         };

@@ -2,11 +2,12 @@
 //!
 //! A response also proves that the runtime is running. This module must not depend on HTTP.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -99,7 +100,7 @@ impl Responder {
         if self.board.known().operator.phase == Phase::Starting {
             return None;
         }
-        let mut last = locked(&self.probing);
+        let mut last = self.probing.lock();
         // A failure is not cached for later requests.
         let is_usable = |(at, probed): &(Instant, Arc<Probed>)| {
             at.elapsed() < FRESH && probed.checks.iter().all(|check| check.trouble.is_none())
@@ -122,16 +123,12 @@ impl Responder {
 
     /// Returns recent facts, possibly from the cache.
     fn facts(&self, now: Instant) -> Arc<Facts> {
-        let mut seen = locked(&self.seen);
+        let mut seen = self.seen.lock();
         match &*seen {
             Some((at, facts)) if now.saturating_duration_since(*at) < SEEN => facts.clone(),
             _ => seen.insert((now, Arc::new(look(&self.board)))).1.clone(),
         }
     }
-}
-
-fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Collects the current facts.

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kopf_rs_schedule::HandlerKind;
+use parking_lot::Mutex;
 use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::time::Instant;
 
@@ -60,7 +61,7 @@ impl Scraper {
     /// Returns all metrics as text.
     pub(crate) fn text(&self, format: Format) -> Result<String, fmt::Error> {
         let ScraperSetup { counted, own, .. } = &self.setup;
-        let mut latest = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = self.seen.lock();
         let fresh = latest.take().filter(|(at, _)| at.elapsed() < SEEN);
         let (at, seen) = fresh.unwrap_or_else(|| (Instant::now(), Arc::new(self.look())));
         *latest = Some((at, seen.clone()));

@@ -4,10 +4,11 @@
 //! shows as an increase.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
@@ -192,16 +193,12 @@ impl Counted {
         let none = RunningCalls { count: 0, oldest: None };
         let declared = self.handlers.iter();
         let mut running: BTreeMap<_, _> = declared.map(|id| (id.clone(), none.clone())).collect();
-        for (id, since) in self.calls().begun.values() {
+        for (id, since) in self.calls.lock().begun.values() {
             let calls = running.entry(id.clone()).or_insert(none.clone());
             calls.count += 1;
             calls.oldest = Some(calls.oldest.map_or(*since, |oldest| oldest.min(*since)));
         }
         running
-    }
-
-    fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the handler id under which metrics count a handler. Sub-handlers count under their parents, since
@@ -221,7 +218,7 @@ impl Counted {
 
     fn call_begins_at(&self, handler: &str, now: Instant) -> u64 {
         let handler = self.counted_as(handler);
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         calls.next += 1;
         let number = calls.next;
         calls.begun.insert(number, (handler, now));
@@ -229,7 +226,7 @@ impl Counted {
     }
 
     fn call_ends_at(&self, number: u64, reason: &'static str, end: Option<CallEnd>, now: Instant) {
-        let Some((handler, since)) = self.calls().begun.remove(&number) else {
+        let Some((handler, since)) = self.calls.lock().begun.remove(&number) else {
             return;
         };
         let Some(end) = end else { return };

@@ -5,9 +5,10 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter as CounterSeries;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge as GaugeSeries;
@@ -168,7 +169,7 @@ impl Metrics {
     where
         Family<Labels, M, C>: Metric + Clone,
     {
-        let mut figures = self.figures();
+        let mut figures = self.0.lock();
         if !figures.known.contains_key(name) {
             check(name, help, &labels)?;
             let family = new();
@@ -194,11 +195,7 @@ impl Metrics {
 
     /// Calls `read` with the metrics so far.
     pub(crate) fn with_registry<T>(&self, read: impl FnOnce(&Registry) -> T) -> T {
-        read(&self.figures().registry)
-    }
-
-    fn figures(&self) -> MutexGuard<'_, Figures> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        read(&self.0.lock().registry)
     }
 }
 
@@ -224,7 +221,7 @@ impl<const N: usize, M: Clone, C: MetricConstructor<M>> Bounded<N, M, C> {
         if let Some(known) = known {
             return known;
         }
-        let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut added = self.added.lock();
         let is_known = self.family.get(&series).is_some();
         if is_known || *added < SERIES {
             *added += usize::from(!is_known);

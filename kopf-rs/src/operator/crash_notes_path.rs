@@ -4,10 +4,11 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::engine::noted_calls::NotedCalls;
@@ -53,13 +54,13 @@ impl EndNote {
     /// Notes the request to stop the operator.
     #[cfg(feature = "cli")]
     pub(crate) fn told(&self) {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.0.lock();
         told.is_told = true;
         told.note();
     }
 
     fn note_in(&self, notes: &Arc<NotedCalls>) {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.0.lock();
         told.notes = Some(notes.clone());
         told.note();
     }

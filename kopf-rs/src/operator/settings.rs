@@ -2,8 +2,10 @@
 //!
 //! Must not know the components that use them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::cluster::watch::WatchPace;
 use crate::handler::event_sink::{PostingGates, PostingLevel};
@@ -395,7 +397,7 @@ impl StartupSettings {
     /// Returns a copy of the current settings.
     #[must_use]
     pub fn get(&self) -> Settings {
-        self.lock().clone()
+        self.0.lock().clone()
     }
 
     /// Changes the settings: `settings.change(|settings| settings.queueing.worker_limit = Some(10))`. The function may also read them, as
@@ -403,12 +405,8 @@ impl StartupSettings {
     pub fn change<T>(&self, change: impl FnOnce(&mut Settings) -> T) -> T {
         let mut settings = self.get();
         let result = change(&mut settings);
-        *self.lock() = settings;
+        *self.0.lock() = settings;
         result
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Settings> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

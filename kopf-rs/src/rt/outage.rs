@@ -7,9 +7,10 @@
 //! outages are reported.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// All current outages by name. Clones share them.
@@ -99,7 +100,7 @@ pub(crate) enum Leaving {
 impl Outages {
     /// Adds a member. Returns the number of members if it is to be reported.
     fn join(&self, name: &str) -> (Since, Option<usize>) {
-        let mut ongoing = self.lock();
+        let mut ongoing = self.0.lock();
         let known = ongoing.get_key_value(name).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| name.into());
         let now = Instant::now();
@@ -110,7 +111,7 @@ impl Outages {
 
     /// Records another failure of a member.
     fn fail_again(&self, stay: &mut Since) -> Option<Over> {
-        let mut ongoing = self.lock();
+        let mut ongoing = self.0.lock();
         let outage = ongoing.get_mut(&stay.name)?;
         if stay.is_alone || outage.recovered == stay.recovered {
             return None;
@@ -121,7 +122,7 @@ impl Outages {
     }
 
     fn leave(&self, stay: Since, recovered: bool) -> Option<Over> {
-        let mut ongoing = self.lock();
+        let mut ongoing = self.0.lock();
         let outage = ongoing.get_mut(&stay.name)?;
         outage.leave(&stay, recovered);
         if outage.members > 0 {
@@ -135,10 +136,6 @@ impl Outages {
             still: 0,
             recovered,
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Ongoing>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -218,7 +215,7 @@ impl OutageGuard {
     /// Joins the outage of this name, and leaves any other. Returns the number of members if it is to be reported, because the outage begins
     /// or has grown.
     pub(crate) fn join(&self, name: &str) -> Option<usize> {
-        let mut current = self.0.lock();
+        let mut current = self.0.current.lock();
         if let Some(stay) = current.as_mut().filter(|stay| *stay.name == *name) {
             let over = self.0.outages.fail_again(stay);
             drop(current);
@@ -234,13 +231,13 @@ impl OutageGuard {
 
     /// Leaves the outage without evidence of success.
     pub(crate) fn abandon(&self) {
-        let current = self.0.lock().take();
+        let current = self.0.current.lock().take();
         self.0.abandon(current);
     }
 
     /// Leaves the outage after a success. If that ends the outage, the caller reports it.
     pub(crate) fn leave(&self) -> Leaving {
-        let Some(stay) = self.0.lock().take() else {
+        let Some(stay) = self.0.current.lock().take() else {
             return Leaving::NotInOutage;
         };
         match self.0.outages.leave(stay, true) {
@@ -256,15 +253,11 @@ impl Member {
             (self.tell)(over);
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Since>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let current = self.lock().take();
+        let current = self.current.lock().take();
         self.abandon(current);
     }
 }
@@ -325,7 +318,7 @@ mod tests {
         let (many, told) = join(2000);
         assert_eq!(told, [1], "many at once are one news");
         drop(many);
-        assert!(outages.lock().is_empty());
+        assert!(outages.0.lock().is_empty());
         let (_always, told) = join(1);
         assert_eq!(told, [1]);
         for _ in 0..2 {
@@ -340,7 +333,7 @@ mod tests {
     async fn a_large_outage_is_over_though_a_few_fail_for_reasons_of_their_own() {
         static TOLD: Mutex<Vec<Over>> = Mutex::new(Vec::new());
         let outages = Outages::default();
-        let new = || OutageGuard::new(outages.clone(), |over| TOLD.lock().unwrap().push(over));
+        let new = || OutageGuard::new(outages.clone(), |over| TOLD.lock().push(over));
         let over = |joined, still| Over {
             name: "down".into(),
             lasted: Duration::from_secs(30),
@@ -366,12 +359,12 @@ mod tests {
                 assert_eq!(last.leave(), Leaving::Ends(over(20, 1)));
             } else {
                 last.join("down");
-                assert_eq!(TOLD.lock().unwrap().pop(), Some(over(19, 2)));
+                assert_eq!(TOLD.lock().pop(), Some(over(19, 2)));
                 assert_eq!(last.leave(), Leaving::OthersStay, "it was told");
             }
             always.join("down");
         }
-        assert_eq!(*TOLD.lock().unwrap(), []);
+        assert_eq!(*TOLD.lock(), []);
         let few: Vec<_> = (0..5).map(|_| new()).collect();
         for other in &few {
             assert_eq!(other.join("down"), None);
@@ -380,17 +373,17 @@ mod tests {
             assert_eq!(other.leave(), Leaving::OthersStay, "they were few");
         }
         assert!(matches!(always.leave(), Leaving::Ends(over) if over.still == 0));
-        assert!(outages.lock().is_empty());
+        assert!(outages.0.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_outage_is_told_to_be_over_when_its_last_member_ends_or_fails_for_another_reason() {
         static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
-        let told = || TOLD.lock().unwrap().join(", ");
+        let told = || TOLD.lock().join(", ");
         let tell = |over: Over| {
             assert!(!over.recovered);
             let line = format!("{} {}", over.name, over.joined);
-            TOLD.lock().unwrap().push(line);
+            TOLD.lock().push(line);
         };
         let outages = Outages::default();
         let new = || OutageGuard::new(outages.clone(), tell);
@@ -405,6 +398,6 @@ mod tests {
         assert_eq!(told(), "down 2");
         clone.abandon();
         assert_eq!(told(), "down 2, forbidden 1");
-        assert!(outages.lock().is_empty());
+        assert!(outages.0.lock().is_empty());
     }
 }

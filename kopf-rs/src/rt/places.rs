@@ -3,8 +3,9 @@
 //! Idle holders therefore cannot starve others. This module must not depend on the purpose of a place.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -65,7 +66,7 @@ impl Places {
     }
 
     fn take_now(&self) -> Option<Place> {
-        let mut table = self.table();
+        let mut table = self.0.table.lock();
         if table.taken.len() >= self.0.most {
             let resting = table.taken.iter();
             let resting = resting.filter_map(|(number, it)| Some((it.is_proven, it.rests?, *number)));
@@ -81,10 +82,6 @@ impl Places {
         drop(table);
         let of = self.clone();
         Some(Place { of, number, lost })
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,7 +115,7 @@ impl Place {
     }
 
     fn change(&self, change: impl FnOnce(&mut Taken, u64)) {
-        let mut table = self.of.table();
+        let mut table = self.of.0.table.lock();
         let now = table.tick();
         if let Some(taken) = table.taken.get_mut(&self.number) {
             change(taken, now);
@@ -135,7 +132,7 @@ impl Drop for AtWork {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.of.table().taken.remove(&self.number);
+        self.of.0.table.lock().taken.remove(&self.number);
         self.of.0.news.notify_one();
     }
 }

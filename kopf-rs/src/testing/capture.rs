@@ -3,9 +3,10 @@
 //! Tests of one process run concurrently, each on its own runtime, so the runtime identifies the test of a line. A
 //! test with its own subscriber keeps it. This module does not interpret the lines.
 
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Handle, Id};
 
 use crate::cli::lines::without_times;
@@ -52,5 +53,5 @@ fn of_runtime(tests: &[(Id, Weak<Shared>)], id: Id) -> Option<Arc<Shared>> {
 }
 
 fn tests() -> MutexGuard<'static, Vec<(Id, Weak<Shared>)>> {
-    TESTS.lock().unwrap_or_else(PoisonError::into_inner)
+    TESTS.lock()
 }

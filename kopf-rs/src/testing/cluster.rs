@@ -3,10 +3,11 @@
 //! All unexpected results panic, so that the test fails. This module does not depend on the internals of an operator.
 
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kopf_rs_apiserver::{ApiServer, Entry, Fault, FaultHandle};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -336,21 +337,16 @@ impl TestCluster {
 
     /// Returns a resource from the cache, or from the server's current discovery.
     async fn lookup(&self, word: &str, is_meant: impl Fn(&Served) -> bool) -> Served {
-        let found = self.known().iter().find(|it| is_meant(it)).cloned();
+        let found = self.shared.known.lock().iter().find(|it| is_meant(it)).cloned();
         if let Some(served) = found {
             return served;
         }
         let served = self.discover().await;
         let found = served.iter().find(|it| is_meant(it)).cloned();
-        *self.known() = served;
+        *self.shared.known.lock() = served;
         found.unwrap_or_else(|| {
             panic!("the cluster serves no {word}: is its definition applied, and is the apiVersion correct?")
         })
-    }
-
-    fn known(&self) -> MutexGuard<'_, Vec<Served>> {
-        let known = self.shared.known.lock();
-        known.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lists core resources first, so that a bare `events` refers to them.

@@ -4,9 +4,10 @@
 //! lines so far. This module does not depend on the writer.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::testing::deadline::within;
@@ -210,14 +211,14 @@ impl Shared {
     }
 
     pub(super) fn push(&self, line: String) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.lock();
         lines.push(line);
         drop(lines);
         self.ended.send_modify(|_| {});
     }
 
     fn all(&self) -> Vec<String> {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock();
         lines.clone()
     }
 }

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IsTerminal as _};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use http::HeaderValue;
 use jiff::Timestamp;
+use parking_lot::RwLock;
 use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
 use rustls::sign::CertifiedKey;
@@ -97,7 +98,7 @@ impl Plugin {
         // The program has no time limit, because it may wait for its user.
         let given = home.spawn_blocking(move || config.run()).await;
         let given = given.map_err(|error| format!("the credential plugin has failed: {error}"))??;
-        let mut certificate = self.certificate.write().unwrap_or_else(PoisonError::into_inner);
+        let mut certificate = self.certificate.write();
         certificate.clone_from(&given.certificate);
         let token = given.token.clone();
         *last = Some(given);
@@ -206,8 +207,7 @@ impl std::fmt::Debug for Plugin {
 
 impl ResolvesClientCert for Plugin {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        let certificate = self.certificate.read();
-        certificate.unwrap_or_else(PoisonError::into_inner).clone()
+        self.certificate.read().clone()
     }
 
     fn has_certs(&self) -> bool {

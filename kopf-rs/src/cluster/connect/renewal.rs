@@ -5,13 +5,13 @@
 //! are at least ten seconds apart, and that a request is resent only with different credentials. It must not depend
 //! on the source of the credentials.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower::BoxError;
 
@@ -79,15 +79,11 @@ impl Renewal {
         *turn = Some(Instant::now());
         let renewed = renewed?;
         let client = renewed.client.clone();
-        *self.lock() = (number + 1, renewed);
+        *self.current.lock() = (number + 1, renewed);
         Some(client)
     }
 
     fn current(&self) -> (u64, Credentials) {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, (u64, Credentials)> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.lock().clone()
     }
 }

@@ -1,7 +1,8 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
@@ -22,7 +23,7 @@ fn server(connects_in: Duration) -> (Client, Seen) {
             let (parts, body) = request.into_parts();
             let body = body.collect().await?.to_bytes();
             let body = String::from_utf8_lossy(&body).into_owned();
-            seen.lock().unwrap().push(format!("{} {body}", parts.uri));
+            seen.lock().push(format!("{} {body}", parts.uri));
             Ok::<_, kube::Error>(Response::new(Body::from(b"{}".to_vec())))
         }
     });
@@ -63,7 +64,7 @@ async fn a_write_needs_a_term_and_gives_the_server_no_more_time_than_that_has() 
     let path = "/apis/events.k8s.io/v1/namespaces/ns/events?fieldManager=kopf-rs";
     let expected =
         ["10000ms", "3000ms"].map(|timeout| format!("{path}&timeout={timeout} {{\"note\":\"n\"}}"));
-    assert_eq!(*seen.lock().unwrap(), expected);
+    assert_eq!(*seen.lock(), expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +84,7 @@ async fn a_request_that_waited_for_its_connection_is_sent_only_within_the_term()
         let event = json!({});
         let (answer, ()) = tokio::join!(cluster.send_event("ns", None, &event), renewed);
         assert_eq!(answer.is_ok(), is_sent, "{number:?}: {answer:?}");
-        assert_eq!(seen.lock().unwrap().len(), usize::from(is_sent), "{number:?}");
+        assert_eq!(seen.lock().len(), usize::from(is_sent), "{number:?}");
         let is_void = matches!(answer, Err(ClusterError::Fenced));
         assert_eq!(is_void, number == Some(2), "{number:?}: {answer:?}");
     }

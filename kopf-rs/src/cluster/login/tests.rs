@@ -1,10 +1,10 @@
 //! Tests logins without a server: clients are built from credentials, and most tests send no request.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 
 use futures_util::FutureExt;
 use jiff::SignedDuration;
+use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::*;
@@ -24,14 +24,14 @@ struct Script {
 
 impl LoginSource for Scripted {
     fn login(&mut self, why: LoginReason) -> BoxFuture<'_, Result<Vec<Candidate>, String>> {
-        let mut script = self.0.lock().unwrap();
+        let mut script = self.0.lock();
         script.asked.push(why);
         let found = script.logins.pop_front().unwrap_or_default();
         async move { Ok(found) }.boxed()
     }
 
     fn will_be_asked_again(&mut self, setback: LoginSetback, _: Duration) {
-        self.0.lock().unwrap().told.push(setback);
+        self.0.lock().told.push(setback);
     }
 }
 
@@ -42,7 +42,7 @@ fn candidate(id: &str, token: &str) -> Candidate {
 /// Returns a vault whose logins return these credentials one after the other.
 fn vault(logins: Vec<Vec<Candidate>>) -> (Vault, Scripted, AbortOnDropHandle<()>) {
     let source = Scripted::default();
-    source.0.lock().unwrap().logins.extend(logins);
+    source.0.lock().logins.extend(logins);
     let vault = Vault::new(Clock::start());
     let task = LoginTask::new(vault.clone(), source.clone(), Arc::new(Rng::new()));
     let task = AbortOnDropHandle::new(tokio::spawn(task.run()));
@@ -67,10 +67,10 @@ async fn id(vault: &Vault) -> String {
 async fn a_login_waits_for_a_request_and_serves_all() {
     let (vault, source, _task) = vault(vec![vec![candidate("a", "1")]]);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(source.0.lock().unwrap().asked, []);
+    assert_eq!(source.0.lock().asked, []);
     let (one, other) = tokio::join!(id(&vault), id(&vault));
     assert_eq!((one.as_str(), other.as_str()), ("a", "a"));
-    assert_eq!(source.0.lock().unwrap().asked, [LoginReason::First]);
+    assert_eq!(source.0.lock().asked, [LoginReason::First]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +84,7 @@ async fn remaining_credentials_are_used_before_another_login() {
     }
     assert_eq!(id(&vault).await, "c");
     let asked = [LoginReason::First, LoginReason::Refused("a".into())];
-    assert_eq!(source.0.lock().unwrap().asked, asked);
+    assert_eq!(source.0.lock().asked, asked);
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,7 +111,7 @@ async fn logins_with_refused_credentials_are_paced() {
     assert!(begun.elapsed() > Duration::from_secs(30), "{:?}", begun.elapsed());
     let told = |times| LoginSetback::Refused { id: "a".into(), times };
     let all: Vec<_> = (2..=7).map(told).collect();
-    assert_eq!(source.0.lock().unwrap().told, all);
+    assert_eq!(source.0.lock().told, all);
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +125,7 @@ async fn credentials_are_used_until_they_expire() {
         assert_eq!(id(&vault).await, expected);
     }
     let asked = [LoginReason::First, LoginReason::Expired("a".into())];
-    assert_eq!(source.0.lock().unwrap().asked, asked);
+    assert_eq!(source.0.lock().asked, asked);
 }
 
 /// Covers a machine that was suspended, or whose clock was corrected, since the start of the operator.
@@ -136,7 +136,7 @@ async fn credentials_expire_by_the_clock_that_they_are_dated_by() {
         let mut dated = candidate("a", "1");
         let expires_in = SignedDuration::from_mins(expires_in);
         dated.info.expiration = Some(jiff::Timestamp::now() + expires_in);
-        source.0.lock().unwrap().logins.push_back(vec![dated]);
+        source.0.lock().logins.push_back(vec![dated]);
         let clock = Clock::behind_the_wall(SignedDuration::from_hours(behind));
         let vault = Vault::new(clock);
         let task = LoginTask::new(vault.clone(), source, Arc::new(Rng::new()));
@@ -227,7 +227,7 @@ async fn an_operator_that_has_worked_is_not_ended_by_one_login() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     refuse(&vault).await;
     assert_eq!(id(&vault).await, "a");
-    let told = source.0.lock().unwrap().told.clone();
+    let told = source.0.lock().told.clone();
     assert_eq!(told.len(), 2, "{told:?}");
     let of_both = told.iter().all(|it| matches!(it, LoginSetback::Unusable(_)));
     assert!(of_both, "{told:?}");
@@ -248,7 +248,7 @@ async fn an_operator_that_has_worked_survives_files_that_are_being_replaced() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     refuse(&vault).await;
     assert_eq!(id(&vault).await, "a");
-    let told = source.0.lock().unwrap().told.clone();
+    let told = source.0.lock().told.clone();
     assert!(matches!(&told[..], [LoginSetback::Unusable(why)] if why.contains("/no/such/file")), "{told:?}");
 }
 
@@ -306,7 +306,7 @@ async fn a_login_is_made_where_the_certificate_of_the_server_is_not_trusted_any_
     cluster.discover().await.unwrap();
     first.shutdown().await;
     let second = serving(port).await;
-    source.0.lock().unwrap().logins.push_back(candidate(&second));
+    source.0.lock().logins.push_back(candidate(&second));
     for _ in 0..2 {
         // There is no login right away, nor for a while after a login without new authorities.
         let unknown = cluster.discover().await.unwrap_err().to_string();
@@ -317,7 +317,7 @@ async fn a_login_is_made_where_the_certificate_of_the_server_is_not_trusted_any_
     assert!(told.is_ok(), "{told:?}");
     let asked = |why: LoginReason| vec![LoginReason::First, why.clone(), why];
     let distrusted = LoginReason::Distrusted("a".into());
-    assert_eq!(source.0.lock().unwrap().asked, asked(distrusted));
+    assert_eq!(source.0.lock().asked, asked(distrusted));
     second.shutdown().await;
 }
 

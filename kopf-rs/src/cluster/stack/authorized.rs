@@ -4,13 +4,14 @@
 //! cannot be read. It must not depend on the server.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
@@ -51,7 +52,7 @@ impl Authorizing {
         match &*self.source {
             Source::Plugin(plugin) => plugin.token(&self.home).await,
             Source::File { path, last } => {
-                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut last = last.lock();
                 if last.1.elapsed() >= PERIOD {
                     last.1 = Instant::now();
                     let text = std::fs::read_to_string(path);

@@ -5,9 +5,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ResolvesClientCert, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::CryptoProvider;
@@ -155,10 +156,9 @@ impl Authorities {
 
     fn current(&self) -> Arc<Known> {
         let Some(path) = &self.file else {
-            let current = self.current.read();
-            return current.unwrap_or_else(PoisonError::into_inner).0.clone();
+            return self.current.read().0.clone();
         };
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         if current.1.elapsed() >= PERIOD {
             current.1 = Instant::now();
             let pem = std::fs::read(path).map_err(|error| error.to_string());

@@ -2,8 +2,6 @@
 //!
 //! This module does not know when this matters.
 
-use std::sync::PoisonError;
-
 use crate::cluster::Cluster;
 use crate::object::resource::Resource;
 
@@ -11,7 +9,6 @@ impl Cluster {
     /// Returns the finding for the status path of the resource, or `None` before the first request to it.
     pub(crate) fn status_path(&self, resource: &Resource) -> Option<bool> {
         let paths = self.shared.status_paths.lock();
-        let paths = paths.unwrap_or_else(PoisonError::into_inner);
         if paths.is_empty() {
             return None;
         }
@@ -20,15 +17,13 @@ impl Cluster {
 
     /// Records a response from that path.
     pub(crate) fn note_status_path(&self, resource: &Resource, is_there: bool) {
-        let paths = self.shared.status_paths.lock();
-        let mut paths = paths.unwrap_or_else(PoisonError::into_inner);
+        let mut paths = self.shared.status_paths.lock();
         paths.insert(resource.to_string(), is_there);
     }
 
     /// Forgets a path that has disappeared, because it may come back.
     pub(crate) fn forget_status_path(&self, resource: &Resource) {
-        let paths = self.shared.status_paths.lock();
-        let mut paths = paths.unwrap_or_else(PoisonError::into_inner);
+        let mut paths = self.shared.status_paths.lock();
         paths.remove(&resource.to_string());
     }
 }

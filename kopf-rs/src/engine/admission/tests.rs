@@ -1,10 +1,10 @@
 //! Tests reviews without a server: request bodies in, answers out.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
@@ -293,7 +293,7 @@ struct Reviews(Mutex<Vec<(bool, u16)>>, AtomicUsize);
 
 impl Meter for Reviews {
     fn review_ends(&self, _: &str, allowed: bool, code: u16, _: Duration) {
-        self.0.lock().unwrap().push((allowed, code));
+        self.0.lock().push((allowed, code));
     }
     fn handler_retries(&self, _: &str) {}
     fn handler_fails(&self, _: &str) {
@@ -346,9 +346,9 @@ async fn a_denial_is_told_as_no_failure_and_counted_with_its_code() {
         let reply = reviewer.review(path, body.as_bytes(), connection, Duration::from_secs(2));
         assert_eq!(reply.await.status, 200);
     }
-    let counted = reviews.0.lock().unwrap().clone();
+    let counted = reviews.0.lock().clone();
     assert_eq!(counted, [(false, 422), (true, 200)]);
-    let told = lines.0.lock().unwrap().clone();
+    let told = lines.0.lock().clone();
     let denied = |it: &String| it.starts_with("INFO ") && it.contains("has denied the request: too large");
     assert_eq!(told.iter().filter(|it| denied(it)).count(), 1, "{told:?}");
     assert!(!told.iter().any(|it| it.starts_with("ERROR ")), "{told:?}");

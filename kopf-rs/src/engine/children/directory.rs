@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
+
 use crate::engine::children::child_table::AppliedState;
 use crate::engine::children::watched::SharedChildren;
 use crate::object::child::ChildName;
 use crate::object::collection::Collection;
 use crate::reaction::children::ChildrenMemory;
-use crate::rt::mutex::Mutex;
 
 /// The owners of all children that this process has met.
 #[derive(Default)]

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -15,7 +16,6 @@ use crate::object::child::{ChildMarks, ChildName, ChildSight};
 use crate::object::collection::Collection;
 use crate::object::event::EventType;
 use crate::object::key::Key;
-use crate::rt::mutex::Mutex;
 
 /// The children that watches have reported.
 #[derive(Default)]

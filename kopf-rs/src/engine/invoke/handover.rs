@@ -9,12 +9,12 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::FutureExt;
 use futures_util::future::{AbortHandle, BoxFuture, abortable};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::handler::outcome::panic_text;
-use crate::rt::mutex::Mutex;
 use crate::rt::task;
 
 /// The way to the runtime of handlers.

@@ -1,9 +1,9 @@
 //! Tests calls that wait for a thread when the operator stops, that are cut off, and that ask for their current object.
 
-use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::runtime::Builder;
 
@@ -33,8 +33,8 @@ async fn what_gets_no_thread_before_the_operator_stops_has_not_begun() {
     let (_open, ends) = channel::<()>();
     let ends = Arc::new(Mutex::new(ends));
     let (first, second) = (ends.clone(), ends);
-    threads.spawn(async move { first.lock().map(|ends| ends.recv()).is_ok() });
-    threads.spawn_blocking(move || second.lock().map(|ends| ends.recv()).is_ok());
+    threads.spawn(async move { first.lock().recv() });
+    threads.spawn_blocking(move || second.lock().recv());
     let blocking = Handler { callee: Callee::Fn(Function::Blocking(|_, _| Ok(None))), ..called() };
     for handler in [called(), blocking] {
         let call = cause(&Arc::new(handler), myapp());

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::OptionFuture;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +19,6 @@ use crate::happening::operating::Posting;
 use crate::object::posted_event::PostedEvent;
 use crate::reaction::event_series::{EventSeries, SeriesUpdate, Verdict};
 use crate::rt::clock::Clock;
-use crate::rt::mutex::Mutex;
 
 /// The maximum number of waiting Events.
 const QUEUE: usize = 1_000;

@@ -1,5 +1,4 @@
-use std::sync::Mutex;
-
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
@@ -19,7 +18,7 @@ impl EventSink for Noting {
         self.is_enabled.then_some(PostingGates { level: self.level, lines: self.lines })
     }
     fn post(&self, event: PostedEvent) {
-        self.posted.lock().unwrap().push(event);
+        self.posted.lock().push(event);
     }
 }
 
@@ -47,7 +46,7 @@ fn posted(level: PostingLevel, is_enabled: bool) -> Vec<(String, EventKind, Stri
     events.warning("W", "warning");
     events.exception("E", &PermanentError::new("exception"));
     events.event(EventKind::Normal, "K", "event");
-    let posted = sink.posted.lock().unwrap();
+    let posted = sink.posted.lock();
     let shown = |it: &PostedEvent| (it.reason.clone(), it.kind, it.note.clone());
     posted.iter().map(shown).collect()
 }
@@ -75,7 +74,7 @@ fn events_are_about_the_object_or_about_another_one() {
     events.normal("A", "a");
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}});
     events.about(&pod).unwrap().action("Act").normal("B", "b");
-    let posted = sink.posted.lock().unwrap();
+    let posted = sink.posted.lock();
     let shown = |it: &PostedEvent| {
         let object = it.regarding.object.clone();
         let version = it.regarding.resource_version.clone();
@@ -96,5 +95,5 @@ fn the_handler_that_runs_here_has_events_and_others_have_none() {
     let cause = Arc::new(cause(&sink));
     let _entered = current::enter(&cause);
     Events::current().unwrap().normal("A", "a");
-    assert_eq!(sink.posted.lock().unwrap().len(), 1);
+    assert_eq!(sink.posted.lock().len(), 1);
 }

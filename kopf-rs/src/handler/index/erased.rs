@@ -4,7 +4,9 @@
 use std::any::{Any, TypeId, type_name};
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::handler::index::Index;
 use crate::handler::index::returned::{IndexEntries, IndexReturn};
@@ -129,7 +131,7 @@ where
         let Ok(IndexUpdate::Replaced(entries)) = update.map(|it| *it) else {
             return None;
         };
-        let removed = self.write().replace(object, contribution, entries);
+        let removed = self.table.write().replace(object, contribution, entries);
         (!removed.is_empty()).then(|| Box::new(removed) as _)
     }
 
@@ -137,7 +139,7 @@ where
         if contribution.is_empty() {
             return None;
         }
-        let removed = self.write().replace(object, contribution, Vec::new());
+        let removed = self.table.write().replace(object, contribution, Vec::new());
         Some(Box::new(removed))
     }
 
@@ -161,11 +163,11 @@ impl<K: Hash, V> From<IndexEntries<K, V>> for IndexUpdate<K, V> {
 
 impl EntriesSink {
     pub(crate) fn put(&self, entries: NewEntries) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(entries);
+        *self.0.lock() = Some(entries);
     }
 
     pub(crate) fn take(&self) -> Option<NewEntries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 }
 

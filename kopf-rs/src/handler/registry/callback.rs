@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::ops::Deref;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -184,14 +185,14 @@ struct TakenPatch<'a> {
 
 impl<'a> TakenPatch<'a> {
     fn of(home: &'a Mutex<Patch>) -> Self {
-        let patch = lock(home).take();
+        let patch = home.lock().take();
         Self { home, patch }
     }
 }
 
 impl Drop for TakenPatch<'_> {
     fn drop(&mut self) {
-        let mut home = lock(self.home);
+        let mut home = self.home.lock();
         let meanwhile = std::mem::replace(&mut *home, self.patch.take());
         home.absorb(meanwhile);
     }
@@ -220,12 +221,8 @@ impl<'a> LentPatch<'a> {
 
 impl Drop for LentPatch<'_> {
     fn drop(&mut self) {
-        *self.home = std::mem::take(&mut *lock(&self.shared));
+        *self.home = std::mem::take(&mut *self.shared.lock());
     }
-}
-
-fn lock(patch: &Mutex<Patch>) -> MutexGuard<'_, Patch> {
-    patch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

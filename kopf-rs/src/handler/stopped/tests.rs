@@ -24,12 +24,12 @@ fn reasons_add_up_and_are_named() {
 async fn waiters_are_notified_and_no_wait_exceeds_its_limit() {
     let stopped = flag();
     assert!(!stopped.wait_for(Duration::from_secs(60)).await);
-    assert!(stopped.0.lock().wakers.is_empty(), "nobody waits");
+    assert!(stopped.0.state.lock().wakers.is_empty(), "nobody waits");
     let (one, other) = (stopped.clone(), stopped.clone());
     let one = tokio::spawn(async move { one.wait().await });
     let other = tokio::spawn(async move { other.wait_for(Duration::from_secs(60)).await });
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(stopped.0.lock().wakers.len(), 2);
+    assert_eq!(stopped.0.state.lock().wakers.len(), 2);
     stopped.set(StopReason::OPERATOR_EXITING);
     assert_eq!(one.await.unwrap(), StopReason::OPERATOR_EXITING);
     assert!(other.await.unwrap());

@@ -3,9 +3,9 @@
 //! Memory is bounded. This module does not know who collects traces.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use opentelemetry::trace::{SpanContext, TraceContextExt as _};
+use parking_lot::Mutex;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
@@ -18,7 +18,7 @@ const KEPT: usize = 4096;
 
 /// Starts a cycle of the object; links it to the previous one if a handler is retried.
 pub(super) fn begin(span: &Span, uid: &str, is_retry: bool) {
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = LAST.lock();
     let former = last.remove(uid).filter(|_| is_retry);
     if let Some(former) = former {
         span.add_link(former);

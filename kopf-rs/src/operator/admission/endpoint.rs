@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::net::TcpListener;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -20,6 +20,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::RwLock;
 use rustls::ServerConfig;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -121,7 +122,7 @@ impl Identity {
 
     /// Presents this certificate to new connections. Returns whether it differs. Existing connections continue.
     pub(crate) fn replace(&self, certificate: &str, config: Arc<ServerConfig>) -> bool {
-        let mut shown = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.0.write();
         let is_other = shown.certificate != certificate;
         certificate.clone_into(&mut shown.certificate);
         shown.config = config;
@@ -129,7 +130,7 @@ impl Identity {
     }
 
     fn current(&self) -> Arc<ServerConfig> {
-        let shown = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let shown = self.0.read();
         shown.config.clone()
     }
 }

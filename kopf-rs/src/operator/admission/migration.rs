@@ -327,7 +327,7 @@ mod tests {
         let mut driver = Driver::new(migration, &setup.cluster, setup.settings.networking.backoff());
         let ended = timeout(Duration::from_secs(3600), driver.run()).await;
         assert!(ended.is_err());
-        let told = lines.0.lock().unwrap().clone();
+        let told = lines.0.lock().clone();
         let told: Vec<_> = told.iter().filter(|it| it.contains("it cannot go on")).collect();
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].starts_with("WARN "), "{told:?}");

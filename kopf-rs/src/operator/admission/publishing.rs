@@ -2,8 +2,9 @@
 //!
 //! Must not know these objects.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -60,7 +61,7 @@ impl Publishing {
 
     /// Completes when all publishers have written a generation: at once if there are none.
     pub(super) fn all_published(&self) -> impl Future<Output = ()> + use<> {
-        let is_awaited = !self.held.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let is_awaited = !self.held.lock().is_empty();
         let mut published = self.published();
         async move {
             if is_awaited {
@@ -72,7 +73,7 @@ impl Publishing {
 
     /// Adds a publisher. All of them must be added before the first one reports.
     pub(super) fn publisher(self: &Arc<Self>) -> Publisher {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         held.push(None);
         Publisher { of: self.clone(), number: held.len() - 1 }
     }
@@ -81,7 +82,7 @@ impl Publishing {
 impl Publisher {
     /// Notes that this publisher has written the generation.
     pub(super) fn holds(&self, newest: u32, now: Instant) {
-        let mut held = self.of.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.of.held.lock();
         held[self.number] = Some(newest);
         let all = held.iter().copied().min().flatten();
         let Some(oldest) = all else {

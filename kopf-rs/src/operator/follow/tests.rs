@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::*;
 use crate::cluster::fake::{Answer, Fake};
@@ -40,7 +41,7 @@ async fn a_watch_that_panics_is_started_again() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let note = told.clone();
     let sink = panicking_once(move |event| {
-        let mut told = note.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = note.lock();
         told.push(match event {
             WatchEvent::Listing(_) => "listing",
             WatchEvent::Object(..) => "object",
@@ -51,7 +52,7 @@ async fn a_watch_that_panics_is_started_again() {
     let outage = OutageGuard::new(Outages::default(), |_| ());
     let following = follow(Purpose::Handlers, fake.cluster(), watched(), outage, sink);
     let _ = tokio::time::timeout(Duration::from_secs(30), following).await;
-    let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let told = told.lock().clone();
     assert_eq!(told, ["listing", "listing", "object", "synced"]);
     let seen = fake.seen();
     assert!(seen[1].at >= Duration::from_millis(400), "after a pause");
@@ -77,7 +78,7 @@ async fn a_watch_that_panics_in_trouble_is_well_again_once_it_has_listed() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let note = told.clone();
     let sink = panicking_once(move |event| {
-        let mut told = note.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = note.lock();
         told.push(match event {
             WatchEvent::Trouble(_) => "trouble",
             WatchEvent::Resumed => "resumed",
@@ -88,7 +89,7 @@ async fn a_watch_that_panics_in_trouble_is_well_again_once_it_has_listed() {
     let outage = OutageGuard::new(Outages::default(), |_| ());
     let following = follow(Purpose::Handlers, fake.cluster(), watched(), outage.clone(), sink);
     let _ = tokio::time::timeout(Duration::from_secs(60), following).await;
-    let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let told = told.lock().clone();
     assert_eq!(outage.leave(), Leaving::NotInOutage, "{told:?}");
     assert_eq!(told, ["trouble", "resumed", "synced"]);
 }

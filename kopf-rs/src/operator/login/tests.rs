@@ -1,9 +1,9 @@
 //! Tests login handlers that hang, and those for which other handlers wait.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::*;
@@ -59,7 +59,7 @@ async fn a_login_on_a_thread_waits_for_no_other_thread() {
     let (tell, ended) = (begun.clone(), Mutex::new(ended));
     let probe = handler_blocking("probe_fn", move |_, _| {
         tell.notify_one();
-        drop(ended.lock().map(|it| it.recv()));
+        let _ = ended.lock().recv();
         Ok(())
     });
     let registry = Registry::new().on_probe(probe);

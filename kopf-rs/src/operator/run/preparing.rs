@@ -11,14 +11,13 @@ use tokio::time::timeout;
 use crate::admission::configuration::Found;
 use crate::cluster::Cluster;
 use crate::operator::admission::{AdmissionWebhooks, CONFIGURED};
-use crate::operator::run::preparation::Preparation;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError, Report, refused};
 use crate::operator::scope::Scope;
 
 impl Operator {
     /// Runs this step before anything is handled.
     #[cfg(feature = "cli")]
-    pub(crate) fn prepared_by(mut self, preparation: Preparation) -> Self {
+    pub(crate) fn prepared_by(mut self, preparation: crate::operator::run::preparation::Preparation) -> Self {
         self.preparation = Some(preparation);
         self
     }

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::engine::children::directory::OfOwner;
 use crate::engine::children::task::{Target, Task, Wanted};
 use crate::handler::child_requests::ChildError;
@@ -12,7 +14,6 @@ use crate::happening::working::ChildHappening;
 use crate::object::child::taken::TakenFields;
 use crate::reaction::contested_children::ContestedChildren;
 use crate::reaction::unstable_children::{Stability, UnstableChildren};
-use crate::rt::mutex::Mutex;
 
 /// The unstable children of one owner, stored in its memo.
 type OfMemo = Mutex<UnstableChildren>;

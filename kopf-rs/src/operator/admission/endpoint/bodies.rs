@@ -4,7 +4,7 @@
 //! Must not know the contents.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -12,6 +12,7 @@ use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -160,7 +161,7 @@ impl Room {
     }
 
     fn begin(&self, turned_out: CancellationToken) -> Move {
-        let mut moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut moving = self.moving.lock();
         moving.next += 1;
         let number = moving.next;
         moving.all.insert(number, (Instant::now(), turned_out));
@@ -170,7 +171,7 @@ impl Room {
 
     /// Cancels the transfer that has taken longest, if that is too long. Returns whether there was one.
     fn turn_out_the_slowest(&self) -> bool {
-        let mut moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut moving = self.moving.lock();
         let is_slow = |begun: &Instant| begun.elapsed() >= SLOW;
         let slowest = moving.all.first_entry();
         let slowest = slowest.filter(|entry| is_slow(&entry.get().0));
@@ -184,7 +185,7 @@ impl Room {
 
 impl Drop for Move {
     fn drop(&mut self) {
-        let mut moving = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut moving = self.of.lock();
         moving.all.remove(&self.number);
     }
 }
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(read(&room, "123").await.unwrap().0, "123");
         connection.await.unwrap();
         assert_eq!(room.free.available_permits(), 10);
-        assert!(room.moving.lock().unwrap().all.is_empty());
+        assert!(room.moving.lock().all.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
