@@ -323,8 +323,8 @@ fn session(operator: Operator, flags: &ClusterFlags, equip: Equip<'_>) -> Result
     };
     operator.check_state()?;
     let (operator, definitions) = applying(operator, &manifests);
-    let is_told_where = flags.connection.kubeconfig.is_some() || flags.connection.context.is_some();
-    let logs_in = operator.has_login_handlers() && !is_told_where && flags.embedded.is_none();
+    let names_cluster = flags.connection.kubeconfig.is_some() || flags.connection.context.is_some();
+    let logs_in = operator.has_login_handlers() && !names_cluster && flags.embedded.is_none();
     // Boxed, because each of tokio's ways to run it would contain the code of the whole operator.
     let ended = async {
         if logs_in {

@@ -36,13 +36,13 @@ impl FirstSignal {
             Signals::new()?
         };
         let came = CancellationToken::new();
-        let tell = came.clone();
+        let sender = came.clone();
         let watching = move || {
             runtime.block_on(async {
                 let first = signals.next().await;
-                end.told();
+                end.request_stop();
                 tracing::info!("Signal {} is received. Operator is stopping.", first.name);
-                tell.cancel();
+                sender.cancel();
                 let _ = tokio::time::timeout(ECHO, async {
                     loop {
                         signals.next().await;

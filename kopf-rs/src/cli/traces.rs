@@ -36,20 +36,20 @@ impl Traces {
     /// Starts tracing if the environment requests it. Returns a message about an unsupported configuration, to be
     /// logged once logging works.
     pub(crate) fn begin(service: &str) -> (Option<Self>, Option<String>) {
-        let told = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        match wish(&told) {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        match wish(&variable) {
             Wish::Nothing => (None, None),
             Wish::Impossible(why) => (None, Some(why)),
             Wish::Traces => match exporter() {
-                Ok(exporter) => (Some(Self::new(service, &told, exporter)), None),
+                Ok(exporter) => (Some(Self::new(service, &variable, exporter)), None),
                 Err(why) => (None, Some(format!("{FAILED}: {why}"))),
             },
         }
     }
 
-    fn new(service: &str, told: &impl Fn(&str) -> Option<String>, exporter: SpanExporter) -> Self {
-        let is_named = told("OTEL_SERVICE_NAME").is_some()
-            || told("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|it| it.contains("service.name="));
+    fn new(service: &str, variable: &impl Fn(&str) -> Option<String>, exporter: SpanExporter) -> Self {
+        let is_named = variable("OTEL_SERVICE_NAME").is_some()
+            || variable("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|it| it.contains("service.name="));
         let resource = Resource::builder();
         let resource = if is_named { resource } else { resource.with_service_name(service.to_owned()) };
         let provider = SdkTracerProvider::builder()
@@ -63,7 +63,7 @@ impl Traces {
     pub(crate) fn layer(&self) -> impl Layer<Registry> + Send + Sync + use<> {
         let tracer = self.0.tracer("kopf-rs");
         let layer = tracing_opentelemetry::layer().with_tracer(tracer);
-        layer.with_filter(filter_fn(is_told))
+        layer.with_filter(filter_fn(is_traced))
     }
 
     /// Sends the remaining spans within two seconds.
@@ -73,7 +73,7 @@ impl Traces {
     }
 }
 
-fn is_told(metadata: &Metadata<'_>) -> bool {
+fn is_traced(metadata: &Metadata<'_>) -> bool {
     let target = metadata.target();
     let only_attributes = metadata.is_span() && target == "kopf.objects";
     !only_attributes && !is_of_library(target)
@@ -89,14 +89,14 @@ const FAILED: &str = "Traces cannot be sent to the collector that the variables 
 
 /// Parses the standard's variables:
 /// <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>.
-fn wish(told: &impl Fn(&str) -> Option<String>) -> Wish {
-    if told("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
+fn wish(variable: &impl Fn(&str) -> Option<String>) -> Wish {
+    if variable("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true")) {
         return Wish::Nothing;
     }
-    let endpoint = |name: &'static str| told(name).map(|url| (name, url));
+    let endpoint = |name: &'static str| variable(name).map(|url| (name, url));
     let endpoint =
         endpoint("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| endpoint("OTEL_EXPORTER_OTLP_ENDPOINT"));
-    match (told("OTEL_TRACES_EXPORTER").as_deref(), &endpoint) {
+    match (variable("OTEL_TRACES_EXPORTER").as_deref(), &endpoint) {
         (Some("none"), _) | (None, None) => return Wish::Nothing,
         (Some("otlp") | None, _) => {}
         (Some(other), _) => {
@@ -113,8 +113,8 @@ fn wish(told: &impl Fn(&str) -> Option<String>) -> Wish {
              to a collector beside the operator, which can pass them on over TLS"
         ));
     }
-    let protocol = told("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL");
-    let protocol = protocol.or_else(|| told("OTEL_EXPORTER_OTLP_PROTOCOL"));
+    let protocol = variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL");
+    let protocol = protocol.or_else(|| variable("OTEL_EXPORTER_OTLP_PROTOCOL"));
     match protocol.as_deref() {
         None | Some("http/protobuf") => Wish::Traces,
         Some(other) => Wish::Impossible(format!(
@@ -137,7 +137,7 @@ impl<E> Told<E> {
         Self { inner, is_failing }
     }
 
-    fn tell(&self, sent: &OTelSdkResult) {
+    fn report(&self, sent: &OTelSdkResult) {
         match sent {
             Ok(()) if self.is_failing.swap(false, Ordering::Relaxed) => {
                 tracing::info!("Traces are sent again.");
@@ -153,7 +153,7 @@ impl<E> Told<E> {
 impl<E: opentelemetry_sdk::trace::SpanExporter> opentelemetry_sdk::trace::SpanExporter for Told<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let sent = self.inner.export(batch).await;
-        self.tell(&sent);
+        self.report(&sent);
         sent
     }
 

@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn proxies_are_distinguished_without_their_password() {
-        for (url, told) in [
+        for (url, expected) in [
             ("http://me:secret@a:1", Ok("http://a:1/")),
             ("HTTP://a", Ok("http://a:80/")),
             ("https://a", Ok("https://a:443/")),
@@ -266,8 +266,8 @@ mod tests {
             ("http://a:99999", Err("99999")),
         ] {
             let parsed = ProxyUrl::parse(url).map(|it| it.to_string());
-            match told {
-                Ok(told) => assert_eq!(parsed.as_deref(), Ok(told)),
+            match expected {
+                Ok(expected) => assert_eq!(parsed.as_deref(), Ok(expected)),
                 Err(part) => {
                     let error = parsed.expect_err(url);
                     assert!(error.contains(part) && !error.contains("secret"), "{error}");

@@ -32,7 +32,7 @@ pub(super) struct Pruned {
 
 #[derive(Default)]
 struct OfResource {
-    told: BTreeSet<Inconsistency>,
+    reported: BTreeSet<Inconsistency>,
     paths: PrunedPaths,
     /// The time when the first of these paths was noted.
     since: Option<Instant>,
@@ -57,7 +57,7 @@ impl Pruned {
                 Arc::make_mut(&mut known.paths).insert(path.to_vec());
             }
         }
-        all.retain(|it| known.told.len() < MOST && known.told.insert(it.clone()));
+        all.retain(|it| known.reported.len() < MOST && known.reported.insert(it.clone()));
         all
     }
 
@@ -87,7 +87,7 @@ impl Pruned {
             if version.is_some_and(|it| it.find('.') == Some(it.len().wrapping_sub(1))) {
                 known.since = None;
                 if has_changed {
-                    known.told.clear();
+                    known.reported.clear();
                 }
             }
         }
@@ -158,12 +158,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn fields_without_end_take_no_memory_without_end() {
         let pruned = Pruned::default();
-        let mut told = 0;
+        let mut reported = 0;
         for number in 0..2000 {
             let field = format!("pod-{number}");
-            told += note(&pruned, "status", &json!({"pods": {field: true}}));
+            reported += note(&pruned, "status", &json!({"pods": {field: true}}));
         }
-        assert!(told <= MOST, "{told} fields are told of");
+        assert!(reported <= MOST, "{reported} fields are reported of");
         let paths = pruned.paths(&widgets()).unwrap_or_default();
         assert!(paths.len() <= MOST, "{} paths are kept", paths.len());
     }

@@ -155,7 +155,7 @@ impl Watched {
     }
 
     /// Delivers the objects in this form.
-    pub(crate) fn told_as(self, form: ObjectForm) -> Self {
+    pub(crate) fn in_form(self, form: ObjectForm) -> Self {
         Self { form, ..self }
     }
 
@@ -316,7 +316,7 @@ impl<'a> Watcher<'a> {
     fn pause_after(&mut self, end: End) -> Duration {
         match end {
             End::Over | End::Silent if self.version.is_none() => {
-                self.tell(ClusterError::Unreachable("the listing has broken off".to_owned()));
+                self.report(ClusterError::Unreachable("the listing has broken off".to_owned()));
                 self.failures.next_pause(&self.rng)
             }
             End::Listed => Duration::ZERO,
@@ -338,7 +338,7 @@ impl<'a> Watcher<'a> {
             }
             End::Garbled(what) => {
                 self.version = None;
-                self.tell(ClusterError::Invalid(what));
+                self.report(ClusterError::Invalid(what));
                 self.failures.next_pause(&self.rng)
             }
             End::Failed(error) => {
@@ -346,7 +346,7 @@ impl<'a> Watcher<'a> {
                     self.version = None;
                 }
                 let asked_for = error.retry_after().unwrap_or_default();
-                self.tell(error);
+                self.report(error);
                 self.failures.next_pause_after(asked_for, &self.rng)
             }
         }
@@ -377,7 +377,7 @@ impl<'a> Watcher<'a> {
         self.expired = 0;
     }
 
-    fn tell(&mut self, error: ClusterError) {
+    fn report(&mut self, error: ClusterError) {
         let kind = discriminant(&error);
         let former = self.trouble.replace(kind);
         if former == Some(kind) {

@@ -2,9 +2,9 @@
 //!
 //! Guarantees that no event of a watch follows its end. Must not know what followers do with events.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::cluster::watch::ObjectForm;
 use crate::engine::object_table::StreamId;

@@ -153,14 +153,14 @@ impl Server {
     }
 
     fn checked(&self, endpoint: &str, checks: &[Check], asked: &Query) -> Reply {
-        self.tell(endpoint, checks);
+        self.report(endpoint, checks);
         let answer = answer(endpoint.trim_start_matches('/'), checks, asked);
         let code = if answer.is_well { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
         Reply::text(code, answer.text)
     }
 
     /// Reports an endpoint that starts or stops failing.
-    fn tell(&self, endpoint: &str, checks: &[Check]) {
+    fn report(&self, endpoint: &str, checks: &[Check]) {
         let failing = checks.iter().filter_map(|check| {
             let trouble = check.trouble.as_ref()?;
             Some(format!("{} ({trouble})", check.name))

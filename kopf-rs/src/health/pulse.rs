@@ -27,21 +27,21 @@ impl Pulse {
 
     /// Returns a pulse, and the future that maintains it: `send` sends a message to the runtime, which is to respond.
     fn new(send: impl Fn(oneshot::Sender<()>) + Send) -> (Self, impl Future<Output = ()> + Send) {
-        let (tell, told) = watch::channel(None);
+        let (sender, since) = watch::channel(None);
         let beating = async move {
             loop {
                 let (answer, answered) = oneshot::channel();
-                tell.send_replace(Some(Instant::now()));
+                sender.send_replace(Some(Instant::now()));
                 send(answer);
                 let is_there = answered.await.is_ok();
-                tell.send_replace(None);
+                sender.send_replace(None);
                 if !is_there {
                     return;
                 }
                 sleep(PERIOD).await;
             }
         };
-        (Self(told), beating)
+        (Self(since), beating)
     }
 
     /// Returns the duration without a response if it is longer than `bound`.

@@ -83,25 +83,25 @@ impl Activities<'_> {
     }
 
     async fn attempt(&self, handler: &Arc<Handler>, record: &mut Record) -> Option<Value> {
-        let mut told = Vec::new();
+        let mut happenings = Vec::new();
         let mut result = None;
         if let Some(end) = limit_reached(handler, record, self.clock().now()) {
-            self.judge().enter(handler, record, end, &mut told);
+            self.judge().enter(handler, record, end, &mut happenings);
         } else {
             record.begin(self.clock().now());
             match self.call(handler, record).await {
                 Ok(outcome) => {
                     // There is no object whose status could keep a result: only logins use it.
-                    result = self.judge().attempted(handler, record, outcome, &mut told);
+                    result = self.judge().attempted(handler, record, outcome, &mut happenings);
                 }
                 Err(Cancelled) => record.failure = true,
             }
         }
         if !record.is_final() && self.vault.is_some_and(Vault::has_failed) {
             record.failure = true;
-            told.iter_mut().for_each(stop);
+            happenings.iter_mut().for_each(stop);
         }
-        for handling in told {
+        for handling in happenings {
             report_counted(self.group.invoker.meter(), &self.group.context.logger, &handling);
         }
         result

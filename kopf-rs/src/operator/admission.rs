@@ -116,7 +116,7 @@ impl AdmissionWebhooks {
     }
 
     /// Completes when all webhooks that the operator manages are configured.
-    pub(crate) fn are_told(&self) -> impl Future<Output = ()> + use<> {
+    pub(crate) fn are_configured(&self) -> impl Future<Output = ()> + use<> {
         self.publishing.all_published()
     }
 

@@ -27,11 +27,11 @@ pub(crate) struct NotesAt {
 
 /// Notes the request to stop, on the thread that receives it, because the operator's own thread may be blocked.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct EndNote(Arc<Mutex<Told>>);
+pub(crate) struct EndNote(Arc<Mutex<StopRequest>>);
 
 #[derive(Debug, Default)]
-struct Told {
-    is_told: bool,
+struct StopRequest {
+    is_stop_requested: bool,
     notes: Option<Arc<NotedCalls>>,
 }
 
@@ -53,22 +53,22 @@ impl NotesAt {
 impl EndNote {
     /// Notes the request to stop the operator.
     #[cfg(feature = "cli")]
-    pub(crate) fn told(&self) {
-        let mut told = self.0.lock();
-        told.is_told = true;
-        told.note();
+    pub(crate) fn request_stop(&self) {
+        let mut state = self.0.lock();
+        state.is_stop_requested = true;
+        state.note();
     }
 
     fn note_in(&self, notes: &Arc<NotedCalls>) {
-        let mut told = self.0.lock();
-        told.notes = Some(notes.clone());
-        told.note();
+        let mut state = self.0.lock();
+        state.notes = Some(notes.clone());
+        state.note();
     }
 }
 
-impl Told {
+impl StopRequest {
     fn note(&self) {
-        if let Some(notes) = self.notes.as_ref().filter(|_| self.is_told) {
+        if let Some(notes) = self.notes.as_ref().filter(|_| self.is_stop_requested) {
             notes.stopping();
         }
     }

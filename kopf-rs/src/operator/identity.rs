@@ -14,7 +14,7 @@ const VARIABLE: &str = "POD_ID";
 
 /// Returns `$POD_ID`, or else `user@host/start time/three characters`.
 pub(super) fn identity(started: Timestamp, rng: &Rng) -> String {
-    told().unwrap_or_else(|| {
+    from_environment().unwrap_or_else(|| {
         let time = started.strftime("%Y%m%d%H%M%S");
         let tail: String = (0..3).map(|_| character(rng)).collect();
         format!("{}/{time}/{tail}", user_at_host())
@@ -24,10 +24,10 @@ pub(super) fn identity(started: Timestamp, rng: &Rng) -> String {
 /// Returns the recognisable name of a user who runs a command: `$POD_ID`, or else `user@host`.
 #[cfg(feature = "cli")]
 pub(crate) fn person() -> String {
-    told().unwrap_or_else(user_at_host)
+    from_environment().unwrap_or_else(user_at_host)
 }
 
-fn told() -> Option<String> {
+fn from_environment() -> Option<String> {
     std::env::var(VARIABLE).ok().filter(|it| !it.is_empty())
 }
 

@@ -79,7 +79,7 @@ struct Keeper {
 impl LeaseTask {
     /// Starts the task. Needs a tokio runtime.
     pub(crate) fn start(setup: LeaseSetup) -> Self {
-        let (tell, role) = watch::channel(Role::StandsBy);
+        let (sender, role) = watch::channel(Role::StandsBy);
         let leaving = CancellationToken::new();
         let Candidate { namespace, name, times, .. } = &setup.candidate;
         let lease = format!("{namespace}/{name}");
@@ -89,7 +89,7 @@ impl LeaseTask {
         let patience = times.renew_deadline / 2;
         let keeper = Keeper {
             election: Election::new(setup.candidate.clone()),
-            role: tell,
+            role: sender,
             asking: None,
             standing: Standing::Unknown,
             refusal: None,
@@ -116,7 +116,7 @@ impl Keeper {
     async fn keep(mut self, leaving: CancellationToken) {
         let (_watch, mut news) = self.watch();
         loop {
-            self.tell();
+            self.publish();
             if self.election.has_left() {
                 return;
             }
@@ -149,10 +149,10 @@ impl Keeper {
         let pace = self.setup.pace.clone();
         let watched = Watched::new(leases(), Some(namespace.clone()), pace);
         let watched = watched.selecting(Selection::named(name));
-        let (tell, news) = unbounded_channel();
+        let (sender, news) = unbounded_channel();
         let watch = follow_in_task(&self.setup.cluster, watched, move |event| {
             // Fails only if the keeper is gone, and then this watch is about to end.
-            drop(tell.send(event));
+            drop(sender.send(event));
         });
         (watch, news)
     }
@@ -207,7 +207,7 @@ impl Keeper {
         let now = self.setup.fence.now();
         let refusal = answer.as_ref().err().filter(|it| it.is_lasting());
         let refusal = refusal.filter(|it| !matches!(it, ClusterError::NotFound(_)));
-        self.tell_refusal(refusal, answer.is_err());
+        self.report_refusal(refusal, answer.is_err());
         if answer.is_ok() && sent.is_renewal() {
             self.is_renewed(now.since(&sent.at()));
         }
@@ -233,7 +233,7 @@ impl Keeper {
     // === reporting ===
 
     /// Updates the fence first, then the log, the status page and the receivers of the role.
-    fn tell(&mut self) {
+    fn publish(&mut self) {
         let now = self.setup.fence.now();
         self.setup.fence.set(self.election.term());
         let standing = self.election.standing(&now);
@@ -242,10 +242,10 @@ impl Keeper {
             _ => Role::StandsBy,
         };
         if standing != self.standing {
-            self.tell_standing(&standing);
+            self.report_standing(&standing);
             self.standing = standing;
         }
-        self.tell_board();
+        self.publish_to_board();
         self.role.send_if_modified(|known| {
             let is_news = *known != role;
             *known = role;
@@ -253,11 +253,11 @@ impl Keeper {
         });
     }
 
-    fn tell_standing(&self, standing: &Standing) {
+    fn report_standing(&self, standing: &Standing) {
         let lease = self.name();
         let times = &self.setup.candidate.times;
         let was_mine = matches!(self.standing, Standing::Holds | Standing::Lapsed | Standing::Begins);
-        let told = match standing.clone() {
+        let happening = match standing.clone() {
             Standing::Holds => Leasing::Holds { lease },
             Standing::Begins => {
                 let wait = times.retry * 2;
@@ -278,11 +278,11 @@ impl Keeper {
             Standing::Left if was_mine => Leasing::Released { lease },
             Standing::Left | Standing::Unknown | Standing::Absent | Standing::Free => return,
         };
-        report_of_operator(&told);
+        report_of_operator(&happening);
     }
 
     /// Reports a refusal once, until an answer differs.
-    fn tell_refusal(&mut self, refusal: Option<&ClusterError>, is_error: bool) {
+    fn report_refusal(&mut self, refusal: Option<&ClusterError>, is_error: bool) {
         let Some(error) = refusal else {
             self.refusal.take_if(|_| !is_error);
             return;
@@ -305,7 +305,7 @@ impl Keeper {
         format!("{namespace}/{name}")
     }
 
-    fn tell_board(&self) {
+    fn publish_to_board(&self) {
         let Some(board) = &self.setup.board else {
             return;
         };

@@ -37,13 +37,13 @@ impl LoginSource for LoginHandlers {
     }
 
     fn will_be_asked_again(&mut self, setback: LoginSetback, pause: Duration) {
-        self.tell(&Login::Setback { setback, pause });
+        self.report(&Login::Setback { setback, pause });
     }
 }
 
 impl LoginHandlers {
     async fn log_in(&self, why: LoginReason) -> Result<Vec<Candidate>, String> {
-        self.tell(&Login::Initiated { why: why.clone() });
+        self.report(&Login::Initiated { why: why.clone() });
         let activities = Activities {
             activity: Activity::Login,
             group: &self.group,
@@ -58,9 +58,9 @@ impl LoginHandlers {
             found.push(candidate(id, result)?);
         }
         if !found.is_empty() {
-            self.tell(&Login::Finished { why });
+            self.report(&Login::Finished { why });
         } else if ended.failed.is_empty() {
-            self.tell(&Login::Empty { why });
+            self.report(&Login::Empty { why });
         } else {
             let failed: Vec<_> = ended.failed.iter().map(|id| format!("'{id}'")).collect();
             return Err(format!(
@@ -72,7 +72,7 @@ impl LoginHandlers {
         Ok(found)
     }
 
-    fn tell(&self, login: &Login) {
+    fn report(&self, login: &Login) {
         report(&self.group.context.logger, login);
     }
 }

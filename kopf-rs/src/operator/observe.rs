@@ -307,7 +307,7 @@ impl Observer {
         if self.leading.leads() && self.peerings.is_paused() != self.is_paused {
             self.reconcile();
         }
-        self.peerings.tell_pause();
+        self.peerings.publish_pause();
     }
 
     /// Pauses or resumes according to the peers. Returns the watches of peering objects.
@@ -364,8 +364,8 @@ impl Observer {
         wanted.extend(owned);
         matched.unresolved_too(&missing);
         matched.unresolved_too(&self.never_asked());
-        self.tell_found();
-        self.tell_served(&matched.resources);
+        self.publish_found();
+        self.report_served(&matched.resources);
         if !self.is_paused {
             wanted.extend(self.of_workers(matched.resources));
         }
@@ -376,7 +376,7 @@ impl Observer {
             board.discovered(&matched.unserved, self.namespaces.are_known());
         }
         self.unserved.replace(matched.unserved);
-        self.peerings.tell_pause();
+        self.peerings.publish_pause();
         matched.is_unresolved
     }
 
@@ -389,7 +389,7 @@ impl Observer {
     }
 
     /// Publishes the resources and namespaces, if there is a receiver.
-    fn tell_found(&self) {
+    fn publish_found(&self) {
         if self.setup.found.receiver_count() == 0 || !self.namespaces.are_known() {
             return;
         }
@@ -404,7 +404,7 @@ impl Observer {
 
     /// Reports the served resources: in one line at the start, so that the log shows a working operator, and in one for resources that are served
     /// later or again.
-    fn tell_served(&mut self, resources: &[ServedResource]) {
+    fn report_served(&mut self, resources: &[ServedResource]) {
         let all = resources.iter().map(|served| &served.resource);
         let begun = all.clone().filter(|it| !self.served.contains(&it.to_string()));
         let begun: Vec<_> = begun.cloned().collect();

@@ -108,7 +108,7 @@ impl PeeringQuestion {
         };
         let mut namespaces = Vec::new();
         for kind in kinds {
-            for object in cluster.list_named(kind, &self.name).await.map_err(told)? {
+            for object in cluster.list_named(kind, &self.name).await.map_err(pausing_error)? {
                 let namespace = object["metadata"]["namespace"].as_str();
                 let matching = namespace.filter(|it| patterns.matches(it));
                 namespaces.extend(matching.map(|it| Some(it.to_owned())));
@@ -129,7 +129,7 @@ impl PeeringQuestion {
         let before = match cluster.get(kind, namespace, &self.name).await {
             Ok(raw) => raw.body().map_err(|it| ClusterError::Invalid(it.to_string()))?,
             Err(ClusterError::NotFound(_)) => return Ok(None),
-            Err(error) => return Err(told(error)),
+            Err(error) => return Err(pausing_error(error)),
         };
         let none = Map::new();
         let records = before.status().as_object().unwrap_or(&none);
@@ -156,7 +156,7 @@ impl PeeringQuestion {
     ) -> Result<bool, PausingError> {
         let of = Collection { resource: kind.clone().into(), namespace: namespace.map(str::to_owned) };
         let written = cluster.patch_records(&of, &self.name, change).await;
-        written.map(|_| true).map_err(told)
+        written.map(|_| true).map_err(pausing_error)
     }
 
     fn places(&self, absent: &[Option<String>]) -> String {
@@ -170,7 +170,7 @@ impl PeeringQuestion {
 }
 
 /// Adds the missing RBAC rule to an error.
-fn told(error: ClusterError) -> PausingError {
+fn pausing_error(error: ClusterError) -> PausingError {
     match error {
         ClusterError::Denied { message, rule } if !rule.is_empty() => PausingError::Denied { message, rule },
         error => error.into(),

@@ -544,7 +544,7 @@ impl CheckedOperator {
         // Elected last, because an instance that cannot start would keep the Lease from those that can.
         let (fenced, role) = self.elect(&settings, &cluster, lease);
         self.children.start(&fenced);
-        let told = role.clone();
+        let role_at_end = role.clone();
         let (engine, mut observer) = self.parts(settings, fenced, found, role);
         let _dies_with_this = engine.guard();
         if let Some(board) = &self.board {
@@ -567,7 +567,7 @@ impl CheckedOperator {
         }
         let answered = admission.map(|webhooks| Box::pin(webhooks.finish()));
         let answered = OptionFuture::from(answered);
-        join3(drain(&engine, told), answered, policies.finish()).await;
+        join3(drain(&engine, role_at_end), answered, policies.finish()).await;
         peerings.leave().await;
         let mut unserved = ended?;
         unserved.extend(engine.gave_up());

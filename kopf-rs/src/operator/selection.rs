@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_setting() {
+    fn mistakes_are_reported_with_their_setting() {
         let wrong = |resources: &str, selector: &str| {
             let settings = Settings::with(|it| it.watching.label_selectors.insert(resources, selector));
             check_selectors(&settings.watching).unwrap_err().to_string()

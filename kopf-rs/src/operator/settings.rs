@@ -459,9 +459,9 @@ pub(super) fn named_host(or: &str) -> String {
 
 /// Returns the name of this host, if it is easily available.
 pub(super) fn host_name() -> Option<String> {
-    let told = std::env::var("HOSTNAME").ok();
+    let variable = std::env::var("HOSTNAME").ok();
     let read = || std::fs::read_to_string("/etc/hostname").ok();
-    Some(told.or_else(read)?.trim().to_owned())
+    Some(variable.or_else(read)?.trim().to_owned())
 }
 
 impl LeaseSettings {

@@ -88,27 +88,27 @@ mod tests {
 
     #[test]
     fn times_of_a_lease_that_leave_no_room_are_refused() {
-        let told = |change: fn(&mut LeaseSettings)| {
+        let message = |change: fn(&mut LeaseSettings)| {
             let settings = Settings::with(|settings| change(&mut settings.lease));
-            let told = check_amounts(&settings);
-            told.map_or_else(|error| error.to_string(), |()| String::new())
+            let message = check_amounts(&settings);
+            message.map_or_else(|error| error.to_string(), |()| String::new())
         };
         let seconds = Duration::from_secs;
-        assert_eq!(told(|_| {}), "");
+        assert_eq!(message(|_| {}), "");
         assert_eq!(
-            told(|it| it.duration = Duration::from_millis(7500)),
+            message(|it| it.duration = Duration::from_millis(7500)),
             "`lease.duration` is 7.5 seconds: expected whole seconds, at least 5"
         );
         assert_eq!(
-            told(|it| it.duration = Duration::from_secs(3_000_000_000)),
+            message(|it| it.duration = Duration::from_secs(3_000_000_000)),
             "`lease.duration` is 3000000000 seconds: expected at most 2147483647, the largest number of the API"
         );
         assert_eq!(
-            told(|it| it.renew_deadline = Duration::from_secs(15)),
+            message(|it| it.renew_deadline = Duration::from_secs(15)),
             "`lease.renew_deadline` is 15 seconds: expected at most 14, a second less than `lease.duration`"
         );
         assert_eq!(
-            told(|it| it.retry_period = Duration::from_secs(6)),
+            message(|it| it.retry_period = Duration::from_secs(6)),
             "`lease.retry_period` is 6 seconds: expected at most 5, half of `lease.renew_deadline`"
         );
         let short = Settings::with(|settings| {
@@ -121,16 +121,16 @@ mod tests {
 
     #[test]
     fn names_that_no_object_can_have_are_refused() {
-        let told = |change: fn(&mut Settings)| {
-            let told = check_amounts(&Settings::with(change));
-            told.map_or_else(|error| error.to_string(), |()| String::new())
+        let message = |change: fn(&mut Settings)| {
+            let message = check_amounts(&Settings::with(change));
+            message.map_or_else(|error| error.to_string(), |()| String::new())
         };
-        assert_eq!(told(|it| it.lease.name = Some("my.op-1".to_owned())), "");
+        assert_eq!(message(|it| it.lease.name = Some("my.op-1".to_owned())), "");
         assert_eq!(
-            told(|it| it.lease.name = Some(String::new())),
+            message(|it| it.lease.name = Some(String::new())),
             "`lease.name` is \"\": expected the name of an object, such as `my-operator.example.com`: small letters, digits, `-` and `.`"
         );
-        let refused = told(|it| it.admission.managed = Some("Bad Name".to_owned()));
+        let refused = message(|it| it.admission.managed = Some("Bad Name".to_owned()));
         assert!(refused.starts_with("`admission.managed` is \"Bad Name\": "));
     }
 
@@ -160,7 +160,7 @@ mod tests {
             settings.queueing.worker_limit = Some(0);
         });
         assert_eq!(zeros(&wrong), ["queueing.worker_limit", "watching.client_timeout"]);
-        let told = check_amounts(&wrong).unwrap_err().to_string();
-        assert_eq!(told, "`queueing.worker_limit` is 0: expected more than 0");
+        let message = check_amounts(&wrong).unwrap_err().to_string();
+        assert_eq!(message, "`queueing.worker_limit` is 0: expected more than 0");
     }
 }

@@ -78,7 +78,7 @@ pub(super) struct Driver<R> {
     /// The back-off after write conflicts.
     conflicts: Backoff,
     /// The kind of failure that was last reported, with the rule that would permit the request, or with the invalid part.
-    told: Option<(Discriminant<ClusterError>, String)>,
+    reported: Option<(Discriminant<ClusterError>, String)>,
 }
 
 /// The tasks that drive objects. Dropping it ends them at once.
@@ -87,7 +87,7 @@ pub(crate) struct Drivers {
     backoff: (Duration, Duration),
     tasks: JoinSet<bool>,
     stop: CancellationToken,
-    tell_fatal: UnboundedSender<String>,
+    send_fatal: UnboundedSender<String>,
     fatal: UnboundedReceiver<String>,
 }
 
@@ -105,7 +105,7 @@ impl<R: Reconciler> Driver<R> {
             backoff,
             failures: Backoff::new(backoff.0, backoff.1),
             conflicts: Backoff::new(CONFLICT_RETRY, backoff.1),
-            told: None,
+            reported: None,
         }
     }
 
@@ -133,7 +133,7 @@ impl<R: Reconciler> Driver<R> {
             Ok(pause) => {
                 self.failures.reset();
                 self.conflicts.reset();
-                self.told = None;
+                self.reported = None;
                 Ok((pause, None))
             }
             Err(Failure::Retry(error)) => Ok((self.pause_after(&error), Some(error))),
@@ -154,8 +154,8 @@ impl<R: Reconciler> Driver<R> {
         let asked_for = error.retry_after().unwrap_or_default();
         let pause = self.failures.next_pause_after(asked_for, rng);
         let kind = Some((discriminant(error), rule));
-        if self.told != kind {
-            self.told = kind;
+        if self.reported != kind {
+            self.reported = kind;
             self.reconciler.report(error, pause);
         }
         pause
@@ -184,19 +184,19 @@ impl<R: Reconciler> Driver<R> {
 
 impl Drivers {
     pub(crate) fn new(cluster: &Cluster, backoff: (Duration, Duration)) -> Self {
-        let (tell_fatal, fatal) = unbounded_channel();
+        let (send_fatal, fatal) = unbounded_channel();
         let stop = CancellationToken::new();
-        Self { cluster: cluster.clone(), backoff, tasks: JoinSet::new(), stop, tell_fatal, fatal }
+        Self { cluster: cluster.clone(), backoff, tasks: JoinSet::new(), stop, send_fatal, fatal }
     }
 
     /// Starts to drive an object. Needs a tokio runtime.
     pub(super) fn start<R: Reconciler + 'static>(&mut self, reconciler: R) {
         let mut driver = Driver::new(reconciler, &self.cluster, self.backoff);
-        let (stop, tell_fatal) = (self.stop.clone(), self.tell_fatal.clone());
+        let (stop, send_fatal) = (self.stop.clone(), self.send_fatal.clone());
         let driving = async move {
             if let Some(why) = stop.run_until_cancelled(driver.run()).await {
                 // Fails only if the receiver is gone together with this task.
-                let _ = tell_fatal.send(why);
+                let _ = send_fatal.send(why);
                 stop.cancelled().await;
             }
             driver.release().await
@@ -239,7 +239,7 @@ mod tests {
         releases: VecDeque<Result<bool, ClusterError>>,
         may_arrive: bool,
         times: Vec<Duration>,
-        told: Vec<String>,
+        reported: Vec<String>,
     }
 
     impl Reconciler for Script {
@@ -254,7 +254,7 @@ mod tests {
         }
 
         fn report(&mut self, error: &ClusterError, _pause: Duration) {
-            self.told.push(error.to_string());
+            self.reported.push(error.to_string());
         }
 
         async fn leave(&mut self) -> Result<bool, ClusterError> {
@@ -269,7 +269,7 @@ mod tests {
         }
 
         fn report_unreleased(&mut self, error: String) {
-            self.told.push(error);
+            self.reported.push(error);
         }
     }
 
@@ -285,7 +285,7 @@ mod tests {
             releases: releases.into_iter().collect(),
             may_arrive: false,
             times: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_kind_of_failure_is_told_once_until_it_is_over() {
+    async fn each_kind_of_failure_is_reported_once_until_it_is_over() {
         let calm = Duration::from_secs(5);
         let fails = |error| Err(Failure::Retry(error));
         let passes = [
@@ -320,34 +320,34 @@ mod tests {
         ];
         let mut driver = driver(script(passes, []));
         assert_eq!(driver.run().await, "the end");
-        let told = ["unreachable: no route", "forbidden: no", "forbidden: no"];
-        assert_eq!(driver.reconciler.told[..3], told);
-        assert_eq!(driver.reconciler.told.len(), 4);
+        let reported = ["unreachable: no route", "forbidden: no", "forbidden: no"];
+        assert_eq!(driver.reconciler.reported[..3], reported);
+        assert_eq!(driver.reconciler.reported.len(), 4);
         let times = &driver.reconciler.times;
         assert!(times[2] >= times[1] + Duration::from_secs(1), "{times:?}");
         assert_eq!(times[5], times[4] + calm);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_conflict_is_retried_soon_and_never_told() {
+    async fn a_conflict_is_retried_soon_and_never_reported() {
         let conflicts = (0..3).map(|_| Err(Failure::Retry(conflict())));
         let mut driver = driver(script(conflicts, []));
         driver.run().await;
         assert!(driver.reconciler.begun.elapsed() < Duration::from_secs(1));
-        assert!(driver.reconciler.told.is_empty());
+        assert!(driver.reconciler.reported.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_release_is_repeated_and_ends_in_time() {
         let mut lucky = driver(script([], [Err(conflict()), Err(unreachable()), Ok(true)]));
         assert!(lucky.release().await);
-        assert!(lucky.reconciler.told.is_empty());
+        assert!(lucky.reconciler.reported.is_empty());
         let mut refused = driver(script([], [Err(denied(""))]));
         assert!(!refused.release().await);
-        assert_eq!(refused.reconciler.told, ["forbidden: no"]);
+        assert_eq!(refused.reconciler.reported, ["forbidden: no"]);
         let mut silent = driver(script([], []));
         assert!(!silent.release().await);
-        assert_eq!(silent.reconciler.told, ["no answer"]);
+        assert_eq!(silent.reconciler.reported, ["no answer"]);
         assert_eq!(silent.reconciler.begun.elapsed(), RELEASE_TIMEOUT);
     }
 
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(left.reconciler.begun.elapsed(), ARRIVAL);
         let mut refused = driver(late(vec![Ok(true), Err(denied(""))]));
         assert!(refused.release().await, "it has removed webhooks before");
-        assert_eq!(refused.reconciler.told, ["forbidden: no"]);
+        assert_eq!(refused.reconciler.reported, ["forbidden: no"]);
     }
 
     #[tokio::test(start_paused = true)]

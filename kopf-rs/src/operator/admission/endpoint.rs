@@ -348,10 +348,10 @@ fn listed(headers: &HeaderMap) -> Vec<(String, String)> {
 /// Returns the time limit for an answer, from the query of the API server.
 fn within(query: &str) -> Duration {
     let mut parts = query.split('&');
-    let told = parts.find_map(|part| part.strip_prefix("timeout="));
-    let told = told.and_then(seconds).filter(|it| !it.is_zero());
-    let told = told.unwrap_or(DEFAULT_TIMEOUT).min(LONGEST);
-    told.saturating_sub(MARGIN).max(LEAST)
+    let asked = parts.find_map(|part| part.strip_prefix("timeout="));
+    let asked = asked.and_then(seconds).filter(|it| !it.is_zero());
+    let asked = asked.unwrap_or(DEFAULT_TIMEOUT).min(LONGEST);
+    asked.saturating_sub(MARGIN).max(LEAST)
 }
 
 /// Parses a duration in the format of Go: `1m30s`.

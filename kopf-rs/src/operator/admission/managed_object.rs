@@ -224,7 +224,7 @@ pub(super) fn watch_labelled(cluster: &Cluster, kind: Arc<Resource>, label: &str
 
 fn wake(cluster: &Cluster, watched: Watched) -> Touched {
     let notify = Arc::new(Notify::new());
-    let watched = watched.told_as(ObjectForm::Metadata);
+    let watched = watched.in_form(ObjectForm::Metadata);
     let is_watched = Arc::new(AtomicBool::new(false));
     let (wake, works) = (notify.clone(), is_watched.clone());
     let task = follow_in_task(cluster, watched, move |event| match event {

@@ -30,7 +30,7 @@ pub(super) struct StorageMigration {
     definition: KeptObject,
     touched: Touched,
     /// The last report: each is made once, for as long as it lasts.
-    told: Option<Migration>,
+    reported: Option<Migration>,
     /// The last attempt has failed. The next one writes all objects again, so only time ends the pause before it.
     has_failed: bool,
 }
@@ -46,27 +46,27 @@ impl StorageMigration {
     pub(super) fn new(setup: Arc<AdmissionSetup>, kind: ConvertedKind) -> Self {
         let definition = KeptObject::definition(&kind.name);
         let touched = definition.watch(&setup.cluster);
-        Self { touched, definition, setup, kind, told: None, has_failed: false }
+        Self { touched, definition, setup, kind, reported: None, has_failed: false }
     }
 
     /// Migrates if that is due. Returns the pause after that.
     async fn migrate(&mut self) -> Result<Duration, ClusterError> {
         let Some((found, planned)) = self.planned().await? else {
-            self.told = None;
+            self.reported = None;
             return Ok(Duration::MAX);
         };
-        let is_news = self.told.as_ref() != Some(&planned);
-        self.told = Some(planned.clone());
+        let is_news = self.reported.as_ref() != Some(&planned);
+        self.reported = Some(planned.clone());
         if migrates_by_itself(&found) {
             if is_news {
-                self.tell(|of| Migrating::LeftToCluster { of });
+                self.report_of(|of| Migrating::LeftToCluster { of });
             }
             return Ok(Duration::MAX);
         }
         if is_news {
             let admission = &self.setup.settings.admission;
             let (after, rate) = (admission.propagation, admission.migration_rate);
-            self.tell(|of| Migrating::Planned { of, from: planned.from.clone(), after, rate });
+            self.report_of(|of| Migrating::Planned { of, from: planned.from.clone(), after, rate });
             // API servers may still store objects in a former version.
             sleep(after).await;
         }
@@ -75,7 +75,7 @@ impl StorageMigration {
         };
         let (objects, failed) = self.rewrite_all(&resource).await?;
         if failed > 0 {
-            self.tell(|of| Migrating::Incomplete { of, failed, pause: AGAIN });
+            self.report_of(|of| Migrating::Incomplete { of, failed, pause: AGAIN });
             self.has_failed = true;
             return Ok(AGAIN);
         }
@@ -90,11 +90,11 @@ impl StorageMigration {
         };
         match noted {
             Ok(()) => {
-                self.tell(|of| Migrating::Done { of, objects });
+                self.report_of(|of| Migrating::Done { of, objects });
                 Ok(Duration::MAX)
             }
             Err(ClusterError::Conflict(_)) => {
-                self.tell(|of| Migrating::Changed { of });
+                self.report_of(|of| Migrating::Changed { of });
                 Ok(Duration::ZERO)
             }
             Err(error) => Err(error),
@@ -141,7 +141,7 @@ impl StorageMigration {
                 Err(ClusterError::Gone(_)) if next.is_some() => {
                     next = None;
                     done.clone_from(&last);
-                    self.tell(|of| Migrating::Listed { of, objects });
+                    self.report_of(|of| Migrating::Listed { of, objects });
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -157,7 +157,7 @@ impl StorageMigration {
                 objects += 1;
                 if let Err(error) = self.rewrite(resource, &object).await {
                     let (error, object) = (error.to_string(), name.clone());
-                    self.tell(|of| Migrating::ObjectFailed { of, object, error });
+                    self.report_of(|of| Migrating::ObjectFailed { of, object, error });
                     failed += 1;
                 }
                 last = name;
@@ -190,8 +190,8 @@ impl StorageMigration {
         }
     }
 
-    fn tell(&self, news: impl FnOnce(MigratedKind) -> Migrating) {
-        let version = self.told.as_ref().map(|it| it.version.clone());
+    fn report_of(&self, news: impl FnOnce(MigratedKind) -> Migrating) {
+        let version = self.reported.as_ref().map(|it| it.version.clone());
         report_of_operator(&news(MigratedKind {
             definition: self.definition.name.clone(),
             version: version.unwrap_or_default(),
@@ -216,7 +216,7 @@ impl Reconciler for StorageMigration {
 
     fn report(&mut self, error: &ClusterError, pause: Duration) {
         let error = explained(error);
-        self.tell(|of| Migrating::Failed { of, error, pause });
+        self.report_of(|of| Migrating::Failed { of, error, pause });
     }
 }
 
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_definition_that_must_not_be_read_is_told_of_once() {
+    async fn a_definition_that_must_not_be_read_is_reported_once() {
         let server = ApiServer::new();
         let _forbidden = server.fault(Fault::answer(403).plural("customresourcedefinitions"));
         let lines = Lines::default();
@@ -327,10 +327,10 @@ mod tests {
         let mut driver = Driver::new(migration, &setup.cluster, setup.settings.networking.backoff());
         let ended = timeout(Duration::from_secs(3600), driver.run()).await;
         assert!(ended.is_err());
-        let told = lines.0.lock().clone();
-        let told: Vec<_> = told.iter().filter(|it| it.contains("it cannot go on")).collect();
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].starts_with("WARN "), "{told:?}");
-        assert!(told[0].contains("Storage migration of things.example.com: "), "{told:?}");
+        let reported = lines.0.lock().clone();
+        let reported: Vec<_> = reported.iter().filter(|it| it.contains("it cannot go on")).collect();
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert!(reported[0].starts_with("WARN "), "{reported:?}");
+        assert!(reported[0].contains("Storage migration of things.example.com: "), "{reported:?}");
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct PolicyKeeper {
     /// The needed objects that belong to another program, as last seen.
     taken: Vec<String>,
     /// The reports made so far: rules missing in definitions, and rules whose policies belong to another program.
-    told: Vec<RuleServing>,
+    reported: Vec<RuleServing>,
 }
 
 /// A policy or binding of the operator, as found.
@@ -111,7 +111,7 @@ impl PolicyKeeper {
             unanswered: Unanswered::default(),
             watched: None,
             taken: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -140,7 +140,7 @@ impl PolicyKeeper {
     }
 
     /// Reports the state of the rules. A rule that is not enforced makes the operator unready, unless the operator may not write policies.
-    fn tell_board(&self, error: Option<&ClusterError>) {
+    fn publish_to_board(&self, error: Option<&ClusterError>) {
         let Some(board) = self.board.as_ref() else {
             return;
         };
@@ -290,7 +290,7 @@ impl PolicyKeeper {
             Some(found) if !self.is_own(found) => {
                 let (rule, policy) = (policy.rule.clone(), object.shown());
                 self.taken.push(format!("{policy} is there already, and was not made by this operator"));
-                self.tell_once(RuleServing::Taken { rule, policy });
+                self.report_once(RuleServing::Taken { rule, policy });
                 return Ok(false);
             }
             // A newer release has no such rule.
@@ -314,10 +314,10 @@ impl PolicyKeeper {
         Ok(true)
     }
 
-    fn tell_once(&mut self, serving: RuleServing) {
-        if !self.told.contains(&serving) {
+    fn report_once(&mut self, serving: RuleServing) {
+        if !self.reported.contains(&serving) {
             report_of_operator(&serving);
-            self.told.push(serving);
+            self.reported.push(serving);
         }
     }
 
@@ -345,7 +345,7 @@ impl PolicyKeeper {
         };
         for rule in missing_in(&found, &self.rules) {
             let definition = name.clone();
-            self.tell_once(RuleServing::Missing { rule, definition });
+            self.report_once(RuleServing::Missing { rule, definition });
         }
         Ok(())
     }
@@ -354,7 +354,7 @@ impl PolicyKeeper {
 impl Reconciler for PolicyKeeper {
     async fn reconcile(&mut self) -> Result<Duration, Failure> {
         let done = self.put_all().await;
-        self.tell_board(done.as_ref().err());
+        self.publish_to_board(done.as_ref().err());
         done?;
         if self.has_nothing_left() {
             return Ok(Duration::MAX);

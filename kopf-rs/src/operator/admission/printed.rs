@@ -76,7 +76,7 @@ async fn printed_definitions(
         };
         let mut spec = found["spec"].clone();
         if let Some((kind, asked)) = converted(&name).zip(asked) {
-            spec["conversion"] = told_who_converts(kind, &found, asked)?;
+            spec["conversion"] = with_converter(kind, &found, asked)?;
         }
         let mut bare = json!({
             "apiVersion": found["apiVersion"], "kind": found["kind"], "metadata": {"name": name}, "spec": spec,
@@ -94,7 +94,7 @@ async fn printed_definitions(
 /// # Errors
 ///
 /// Returns a message if the definition has a version that the operator does not convert.
-fn told_who_converts(kind: &ConvertedKind, found: &Value, (client, bundle): &Asked) -> Result<Value, String> {
+fn with_converter(kind: &ConvertedKind, found: &Value, (client, bundle): &Asked) -> Result<Value, String> {
     if let Some(missing) = kind.missing_between(&versions(found)) {
         return Err(missing);
     }

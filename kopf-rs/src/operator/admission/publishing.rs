@@ -23,7 +23,7 @@ pub(super) type Published = Option<(u32, Instant)>;
 /// Passes the authorities to the publishers, and collects the generation of each.
 pub(super) struct Publishing {
     trust: watch::Sender<Trust>,
-    told: watch::Sender<Published>,
+    published: watch::Sender<Published>,
     held: Mutex<Vec<Option<u32>>>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Publisher {
 impl Publishing {
     pub(super) fn new() -> Arc<Self> {
         let trust = watch::Sender::new(Trust::default());
-        Arc::new(Self { trust, told: watch::Sender::new(None), held: Mutex::default() })
+        Arc::new(Self { trust, published: watch::Sender::new(None), held: Mutex::default() })
     }
 
     /// Returns the authorities to trust.
@@ -56,7 +56,7 @@ impl Publishing {
 
     /// Returns the generation that all publishers have written.
     pub(super) fn published(&self) -> watch::Receiver<Published> {
-        self.told.subscribe()
+        self.published.subscribe()
     }
 
     /// Completes when all publishers have written a generation: at once if there are none.
@@ -88,10 +88,10 @@ impl Publisher {
         let Some(oldest) = all else {
             return;
         };
-        self.of.told.send_if_modified(|told| {
-            let is_news = told.is_none_or(|(newest, _)| newest != oldest);
+        self.of.published.send_if_modified(|published| {
+            let is_news = published.is_none_or(|(newest, _)| newest != oldest);
             if is_news {
-                *told = Some((oldest, now));
+                *published = Some((oldest, now));
             }
             is_news
         });
@@ -117,18 +117,18 @@ mod tests {
     #[test]
     fn a_generation_is_published_once_everybody_holds_it() {
         let publishing = Publishing::new();
-        let told = publishing.published();
+        let published = publishing.published();
         let [one, other] = [publishing.publisher(), publishing.publisher()];
         let begun = Instant::now();
         let at = |second| begun + std::time::Duration::from_secs(second);
         one.holds(1, at(1));
-        assert_eq!(*told.borrow(), None);
+        assert_eq!(*published.borrow(), None);
         other.holds(1, at(2));
-        assert_eq!(*told.borrow(), Some((1, at(2))));
+        assert_eq!(*published.borrow(), Some((1, at(2))));
         one.holds(2, at(3));
         one.holds(2, at(4));
-        assert_eq!(*told.borrow(), Some((1, at(2))));
+        assert_eq!(*published.borrow(), Some((1, at(2))));
         other.holds(2, at(5));
-        assert_eq!(*told.borrow(), Some((2, at(5))));
+        assert_eq!(*published.borrow(), Some((2, at(5))));
     }
 }

@@ -9,29 +9,29 @@ use crate::operator::leasing::{Role, changed};
 
 /// The role as far as it is known.
 pub(super) struct Leading {
-    told: Option<watch::Receiver<Role>>,
+    roles: Option<watch::Receiver<Role>>,
     /// `None` without a Lease, where no other instance can lead.
     role: Option<Role>,
 }
 
 impl Leading {
     /// Starts in standby if there are several instances.
-    pub(super) fn new(told: Option<watch::Receiver<Role>>, engine: &Engine) -> Self {
-        let role = told.as_ref().map(|_| Role::StandsBy);
+    pub(super) fn new(roles: Option<watch::Receiver<Role>>, engine: &Engine) -> Self {
+        let role = roles.as_ref().map(|_| Role::StandsBy);
         if role.is_some() {
             engine.stand_by();
         }
         // A role that was published before counts as a change, too.
-        let told = told.map(|mut told| {
-            told.mark_changed();
-            told
+        let roles = roles.map(|mut roles| {
+            roles.mark_changed();
+            roles
         });
-        Self { told, role }
+        Self { roles, role }
     }
 
     /// Waits until the role may have changed, and returns it. Cancel-safe.
     pub(super) async fn changed(&mut self) -> Role {
-        changed(&mut self.told).await
+        changed(&mut self.roles).await
     }
 
     pub(super) fn leads(&self) -> bool {

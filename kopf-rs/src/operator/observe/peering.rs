@@ -41,7 +41,7 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The operator's part in peerings.
 pub(crate) struct Peerings {
     setup: PeeringSetup,
-    tell: UnboundedSender<PeeringNews>,
+    sender: UnboundedSender<PeeringNews>,
     news: UnboundedReceiver<PeeringNews>,
     places: BTreeMap<PeeringPlace, PeeringWatch>,
     next_stream: u32,
@@ -49,7 +49,7 @@ pub(crate) struct Peerings {
     are_places_known: bool,
     /// The operator has been active before, so a new place does not pause it.
     has_begun: bool,
-    told: Told,
+    reported: Reported,
     rivals: BTreeSet<String>,
     /// The line to report after the pause has taken effect.
     news_of_pause: Option<Happened>,
@@ -107,7 +107,7 @@ enum Cleaning {
 
 /// The last report about a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum Reported {
     Nothing,
     Paused,
     Awaited,
@@ -139,16 +139,16 @@ enum PeerCommand {
 
 impl Peerings {
     pub(super) fn new(setup: PeeringSetup) -> Self {
-        let (tell, news) = unbounded_channel();
+        let (sender, news) = unbounded_channel();
         Self {
             setup,
-            tell,
+            sender,
             news,
             places: BTreeMap::new(),
             next_stream: 0,
             are_places_known: false,
             has_begun: false,
-            told: Told::Nothing,
+            reported: Reported::Nothing,
             rivals: BTreeSet::new(),
             news_of_pause: None,
         }
@@ -201,11 +201,11 @@ impl Peerings {
         let stream = self.next_stream;
         self.next_stream += 1;
         let collection = Arc::new(Collection { resource, namespace: place.1.clone() });
-        let tell = self.tell.clone();
-        let told = move |what| {
+        let sender = self.sender.clone();
+        let send = move |what| {
             // Fails only if the receiver is gone, and then this task is about to end.
             let place = place.clone();
-            drop(tell.send(PeeringNews { place, stream, what }));
+            drop(sender.send(PeeringNews { place, stream, what }));
         };
         let (orders, ordered) = unbounded_channel();
         let keeper = Keeper {
@@ -229,7 +229,7 @@ impl Peerings {
             cleaned: (Vec::new(), String::new()),
             watch_down: false,
             cleaning: Cleaning::Allowed,
-            _keeper: AbortOnDropHandle::new(task::spawn(keeper.keep(ordered, told))),
+            _keeper: AbortOnDropHandle::new(task::spawn(keeper.keep(ordered, send))),
         }
     }
 
@@ -340,40 +340,41 @@ impl Peerings {
         let is_mandatory = self.setup.settings.mandatory;
         let lacks_object = self.places.is_empty() || found(Found::Absent);
         let is_unsure = found(Found::Unknown) && !self.has_begun;
-        let lacks_proof = self.told == Told::Paused && verdicts.iter().any(|verdict| verdict.silent > 0);
-        self.tell_rivals(&verdicts);
+        let lacks_proof =
+            self.reported == Reported::Paused && verdicts.iter().any(|verdict| verdict.silent > 0);
+        self.report_rivals(&verdicts);
         let is_paused = if !in_favour_of.is_empty() {
-            self.tell(Told::Paused, Happened::Paused { in_favour_of });
+            self.report_once(Reported::Paused, Happened::Paused { in_favour_of });
             true
         } else if is_unsure || lacks_proof {
             true
         } else if is_mandatory && lacks_object {
             let name = self.setup.settings.name.clone();
-            self.tell(Told::Awaited, Happened::Awaited { name });
+            self.report_once(Reported::Awaited, Happened::Awaited { name });
             true
         } else {
-            self.tell(Told::Nothing, Happened::Resumed);
+            self.report_once(Reported::Nothing, Happened::Resumed);
             false
         };
         self.has_begun |= !is_paused && self.are_places_known;
         is_paused
     }
 
-    fn tell(&mut self, told: Told, happened: Happened) {
-        if self.told != told {
-            self.told = told;
+    fn report_once(&mut self, reported: Reported, happened: Happened) {
+        if self.reported != reported {
+            self.reported = reported;
             self.news_of_pause = Some(happened);
         }
     }
 
     /// Reports a pause or its end, after it has taken effect.
-    pub(super) fn tell_pause(&mut self) {
+    pub(super) fn publish_pause(&mut self) {
         if let Some(news) = self.news_of_pause.take() {
             report_of_operator(&news);
         }
     }
 
-    fn tell_rivals(&mut self, verdicts: &[Verdict]) {
+    fn report_rivals(&mut self, verdicts: &[Verdict]) {
         let shown = verdicts.iter().flat_map(|it| it.rivals.iter().cloned());
         let peers: Vec<String> = shown.collect();
         // The time of the last heartbeat is not reported.
@@ -465,7 +466,7 @@ struct Keeper {
 
 impl Keeper {
     /// Sends heartbeats, and executes commands until their sender is gone.
-    async fn keep(mut self, mut orders: UnboundedReceiver<PeerCommand>, tell: impl Fn(PeerEvent)) {
+    async fn keep(mut self, mut orders: UnboundedReceiver<PeerCommand>, emit: impl Fn(PeerEvent)) {
         let mut failures = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
         let (mut next, mut last) = (Instant::now(), None::<Instant>);
         loop {
@@ -480,12 +481,12 @@ impl Keeper {
                         let change = without(&dead, &version);
                         let name = &self.settings.name;
                         match self.cluster.patch_records(&self.collection, name, &change).await {
-                            Ok(raw) => tell(PeerEvent::Sent(Ok(raw), Instant::now())),
+                            Ok(raw) => emit(PeerEvent::Sent(Ok(raw), Instant::now())),
                             // The reply to the next heartbeat shows the present object, and peers that are dead by then are removed.
                             Err(error) if error.is_transient() || matches!(error, ClusterError::Conflict(_)) => {
                                 next = last.map_or(next, |it| next.min(it + BETWEEN_REPAIRS));
                             }
-                            Err(_) => tell(PeerEvent::CleaningRefused),
+                            Err(_) => emit(PeerEvent::CleaningRefused),
                         }
                     }
                 },
@@ -502,7 +503,7 @@ impl Keeper {
                     };
                     let now = Instant::now();
                     (next, last) = (now + pause, Some(now));
-                    tell(PeerEvent::Sent(sent, now));
+                    emit(PeerEvent::Sent(sent, now));
                 }
             }
         }

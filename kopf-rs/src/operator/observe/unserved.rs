@@ -59,16 +59,16 @@ mod tests {
     }
 
     #[test]
-    fn each_unresolved_kind_is_told_once() {
+    fn each_unresolved_kind_is_reported_once() {
         let mut unserved = Unserved::default();
-        for (now, told) in [
+        for (now, expected) in [
             (&["a", "b"][..], Some(&["a", "b"][..])),
             (&["b"], None),
             (&["b", "c"], Some(&["c"])),
             (&["a", "b", "c"], Some(&["a"])),
         ] {
             let news = unserved.news(unresolved(now), "");
-            assert_eq!(news, told.map(unresolved), "{now:?}");
+            assert_eq!(news, expected.map(unresolved), "{now:?}");
             unserved.replace(vec![unresolved(now)]);
             assert_eq!(unserved.lines().count(), 1);
         }

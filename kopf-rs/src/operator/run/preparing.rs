@@ -85,10 +85,10 @@ impl CheckedOperator {
                 }
             };
             found.send_replace(Some(Found { resources, namespaces, namespace_expression: None }));
-            let are_told = timeout(CONFIGURED, webhooks.are_told());
+            let are_configured = timeout(CONFIGURED, webhooks.are_configured());
             tokio::select! {
                 biased;
-                _ = are_told => {}
+                _ = are_configured => {}
                 why = webhooks.failed() => return Err(OperatorError::Admission(why)),
             }
         }

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn mistakes_are_reported_with_their_line() {
         for (text, expected) in [
             (
                 "queueing:\n  exit_timeout: 1\n  workr_limit: 10\n",

@@ -102,7 +102,7 @@ impl Chosen<'_> {
             ));
         }
         let variables = exec.env.iter().map(|it| (it.name.clone(), it.value.clone()));
-        let cluster = exec.provide_cluster_info.then(|| self.cluster.told());
+        let cluster = exec.provide_cluster_info.then(|| self.cluster.info());
         Ok(PluginConfig {
             command: exec.command.clone(),
             args: exec.args.clone(),
@@ -155,8 +155,8 @@ impl Cluster {
     }
 
     /// Returns the cluster information for a plugin.
-    fn told(&self) -> Result<Value, String> {
-        let mut told = json!({"server": self.server});
+    fn info(&self) -> Result<Value, String> {
+        let mut info = json!({"server": self.server});
         let data = if self.certificate_authority.is_empty() {
             self.certificate_authority_data.clone()
         } else {
@@ -168,7 +168,7 @@ impl Cluster {
             ("proxy-url", &self.proxy_url),
         ] {
             if !value.is_empty() {
-                told[name] = value.as_str().into();
+                info[name] = value.as_str().into();
             }
         }
         for (name, is_set) in [
@@ -176,15 +176,15 @@ impl Cluster {
             ("disable-compression", self.disable_compression),
         ] {
             if is_set {
-                told[name] = true.into();
+                info[name] = true.into();
             }
         }
         let mut extensions = self.extensions.iter();
         let config = extensions.find(|it| it.name == FOR_PLUGINS);
         if let Some(config) = config {
-            told["config"] = config.extension.clone();
+            info["config"] = config.extension.clone();
         }
-        Ok(told)
+        Ok(info)
     }
 }
 
