@@ -123,7 +123,7 @@ impl Facts {
 
     /// Returns one check for each watched resource, and for those that are not served.
     fn kinds(&self) -> Vec<Check> {
-        let mut kinds: BTreeMap<String, (usize, Vec<String>)> = BTreeMap::new();
+        let mut kinds: BTreeMap<String, (usize, Vec<&str>)> = BTreeMap::new();
         for watch in &self.watches {
             let kind = watch.collection.resource.to_string();
             let (all, troubles) = kinds.entry(kind).or_default();
@@ -133,9 +133,8 @@ impl Facts {
         let mut checks: Vec<_> = kinds
             .into_iter()
             .map(|(kind, (all, troubles))| {
-                let first = troubles.first().cloned();
-                let trouble = first.map(|first| match (all, troubles.len()) {
-                    (1, _) => first,
+                let trouble = troubles.first().map(|first| match (all, troubles.len()) {
+                    (1, _) => (*first).to_owned(),
                     (all, bad) => format!("{first} ({bad} of {all} namespaces)"),
                 });
                 Check::new(format!("kind/{kind}"), trouble)
@@ -219,14 +218,14 @@ fn is_stale(watch: &WatchFacts, now: Instant) -> bool {
     watch.trouble.is_none() && watch.has_bookmarks && silence > watch.deadline.saturating_mul(2)
 }
 
-fn unready(watch: &WatchFacts) -> Option<String> {
-    if let Some(trouble) = &watch.trouble {
-        return Some(trouble.reason.clone());
+/// Returns why the objects of a watch are not known completely; `None` if they are.
+pub(super) fn unready(watch: &WatchFacts) -> Option<&str> {
+    match (&watch.trouble, watch.is_silent, watch.listing) {
+        (Some(trouble), _, _) => Some(&trouble.reason),
+        (None, true, _) => Some("silent"),
+        (None, false, Listing::Incomplete) => Some("listing"),
+        (None, false, Listing::Complete) => None,
     }
-    if watch.is_silent {
-        return Some("silent".to_owned());
-    }
-    (watch.listing == Listing::Incomplete).then(|| "listing".to_owned())
 }
 
 impl Query {

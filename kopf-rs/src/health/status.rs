@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use crate::engine::Engine;
 use crate::engine::memory::Version;
 use crate::engine::queue::facts::QueueFacts;
-use crate::health::board::{Known, LeaseFacts, Listing, Phase, WatchFacts};
-use crate::health::checks::{Check, Facts};
+use crate::health::board::{Known, LeaseFacts, Phase, WatchFacts};
+use crate::health::checks::{Check, Facts, unready};
 
 pub(super) fn status(known: &Known, facts: &Facts, now: Instant) -> Value {
     let engine = known.engine.as_ref();
@@ -122,16 +122,10 @@ fn lease(it: &LeaseFacts, now: Instant) -> Value {
 }
 
 fn watch(watch: &WatchFacts, now: Instant) -> Value {
-    let state = match (&watch.trouble, watch.is_silent, watch.listing) {
-        (Some(trouble), _, _) => &trouble.reason,
-        (None, true, _) => "silent",
-        (None, false, Listing::Complete) => "synced",
-        (None, false, Listing::Incomplete) => "listing",
-    };
     json!({
         "resource": watch.collection.resource.to_string(),
         "namespace": watch.collection.namespace,
-        "state": state,
+        "state": unready(watch).unwrap_or("synced"),
         "error": watch.trouble.as_ref().map(|it| &it.error),
         "silentSeconds": since(watch.heard, now),
         "deadlineSeconds": rounded(watch.deadline),
