@@ -26,6 +26,7 @@ use crate::happening::serving::{Purpose, Serving};
 use crate::health::board::Board;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
+use crate::object::selector::Selector;
 use crate::operator::follow::membership;
 use crate::operator::leasing::Role;
 use crate::operator::matching::{ServedResource, match_handlers};
@@ -41,7 +42,6 @@ use crate::rt::outage::OutageGuard;
 mod backbone;
 mod children;
 mod leading;
-mod new_kinds;
 pub(crate) mod peering;
 mod schedule;
 #[cfg(test)]
@@ -205,7 +205,7 @@ impl Observer {
     fn purpose_of_definitions(&self) -> Purpose {
         let handlers = self.setup.handlers.iter();
         let handlers = handlers.chain(&self.setup.admission_handlers);
-        if new_kinds::may_matter(handlers.map(|it| &**it), &self.resources) {
+        if new_kinds_matter(handlers.map(|it| &**it), &self.resources) {
             Purpose::Operator
         } else {
             Purpose::Spare
@@ -477,4 +477,19 @@ impl Discovery {
         self.failures.reset();
         report_resumed(self.outage.leave(), |is_news| Serving::DiscoveryResumed { is_news });
     }
+}
+
+/// Returns whether one of these handlers is, or may become, responsible for a custom kind, so that definitions must be watched.
+fn new_kinds_matter<'a>(handlers: impl IntoIterator<Item = &'a Handler>, resources: &[Resource]) -> bool {
+    let is_built_in = |selector: &Selector| {
+        let found = selector.select(resources);
+        selector.is_specific() && !found.is_empty() && found.iter().all(|it| !it.is_custom())
+    };
+    handlers.into_iter().any(|handler| {
+        let owns = handler.owns.iter().map(|it| &it.selector);
+        let watches = handler.watches.iter().map(|it| &it.selector);
+        let selectors = handler.selector().into_iter();
+        let mut all = selectors.chain(owns).chain(watches);
+        all.any(|selector| !is_built_in(selector))
+    })
 }
