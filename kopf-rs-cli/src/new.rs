@@ -5,10 +5,10 @@
 
 pub(crate) mod names;
 mod templates;
-mod written;
 
 use std::error::Error;
-use std::io;
+use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::slice;
@@ -17,7 +17,6 @@ use crate::args::New;
 use crate::cargo::{self, CargoError};
 use crate::new::names::{Kind, Name, NameError};
 use crate::new::templates::{Operator, shell_word};
-use crate::new::written::Written;
 use crate::run;
 
 /// Why nothing is created.
@@ -118,7 +117,7 @@ fn check_folder(folder: &Path) -> Result<(), NewError> {
     let Ok(mut entries) = folder.read_dir() else {
         return Err(NewError::Exists(folder.to_owned()));
     };
-    let is_file = |entry: io::Result<std::fs::DirEntry>| entry.is_ok_and(|entry| entry.file_name() != ".git");
+    let is_file = |entry: io::Result<fs::DirEntry>| entry.is_ok_and(|entry| entry.file_name() != ".git");
     if entries.any(is_file) { Err(NewError::NotEmpty(folder.to_owned())) } else { Ok(()) }
 }
 
@@ -140,7 +139,7 @@ fn lock(folder: &Path, tested: Option<&Path>, written: &mut Written) -> Result<O
         Err(CargoError::Missing) => return Ok(None),
         Err(error) => return Ok(Some(error)),
     };
-    let lock = tested.filter(|_| real == workspace.root).and_then(|lock| std::fs::read_to_string(lock).ok());
+    let lock = tested.filter(|_| real == workspace.root).and_then(|lock| fs::read_to_string(lock).ok());
     if let Some(lock) = lock {
         written.file(&folder.join("Cargo.lock"), &lock)?;
     }
@@ -158,10 +157,50 @@ fn init_git(folder: &Path) {
     let _made = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
+/// The created files and folders, in the order of their creation. They are removed at the end, unless they are to be kept.
+#[derive(Debug, Default)]
+struct Written(Vec<PathBuf>);
+
+impl Written {
+    /// Creates a folder, with those above it.
+    fn folder(&mut self, path: &Path) -> Result<(), NewError> {
+        if path.as_os_str().is_empty() || path.is_dir() {
+            return Ok(());
+        }
+        if let Some(above) = path.parent() {
+            self.folder(above)?;
+        }
+        fs::create_dir(path).map_err(|error| NewError::Write { path: path.to_owned(), error })?;
+        self.0.push(path.to_owned());
+        Ok(())
+    }
+
+    /// Creates a file, which must not exist, with the folders above it.
+    fn file(&mut self, path: &Path, text: &str) -> Result<(), NewError> {
+        if let Some(above) = path.parent() {
+            self.folder(above)?;
+        }
+        let failed = |error| NewError::Write { path: path.to_owned(), error };
+        let mut file = fs::File::create_new(path).map_err(failed)?;
+        self.0.push(path.to_owned());
+        file.write_all(text.as_bytes()).map_err(failed)
+    }
+
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        for path in self.0.iter().rev() {
+            let _removed = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use clap::{CommandFactory as _, FromArgMatches as _};
 
     use super::*;
