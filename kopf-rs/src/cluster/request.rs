@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::cluster::Cluster;
+use crate::cluster::cause::chain;
 use crate::cluster::error::{Asked, ClusterError, Status};
 use crate::cluster::fence::Pass;
 use crate::happening::meter::{Meter, SharedMeter};
@@ -114,13 +115,12 @@ impl<'a> Call<'a> {
 }
 
 impl Cluster {
-    /// Sends once, and returns a 2xx response with its body still unread.
-    pub(super) async fn open(&self, call: &Call<'_>) -> Result<Response<Body>, ClusterError> {
-        self.open_with(call, None).await
-    }
-
-    /// Sends once, with the pass that a write needs if there is a gate.
-    async fn open_with(&self, call: &Call<'_>, pass: Option<&Pass>) -> Result<Response<Body>, ClusterError> {
+    /// Sends once, and returns a 2xx response with its body still unread. A write needs a pass if there is a gate.
+    pub(super) async fn open(
+        &self,
+        call: &Call<'_>,
+        pass: Option<&Pass>,
+    ) -> Result<Response<Body>, ClusterError> {
         let metering = Metering::begin(&self.shared.meter, call);
         let request = match pass {
             None => call.request(self, &call.target)?,
@@ -162,7 +162,7 @@ impl Cluster {
         let fence = self.fence.as_ref().filter(|_| is_write);
         let pass = fence.map(|it| it.pass(term)).transpose()?;
         let exchange = async {
-            let answer = self.open_with(call, pass.as_ref()).await?;
+            let answer = self.open(call, pass.as_ref()).await?;
             let code = answer.status().as_u16();
             let reply = read(answer.into_body()).await?;
             if reply.trim_ascii_start().starts_with(b"{") {
@@ -288,29 +288,12 @@ fn retry_after(headers: &HeaderMap) -> Option<u64> {
 }
 
 fn no_answer(error: &kube::Error) -> ClusterError {
-    let reasons = reasons(error);
+    let reasons = error.source().map_or_else(|| error.to_string(), chain);
     if matches!(error, kube::Error::Auth(_)) {
         return ClusterError::Unauthorized(format!("no credentials: {reasons}"));
     }
     let hint = hint(&reasons);
     ClusterError::Unreachable(format!("{reasons}{hint}"))
-}
-
-/// Returns the chain of causes in one line, outermost first, without repetitions.
-fn reasons(error: &kube::Error) -> String {
-    let mut reason: Option<&(dyn Error + 'static)> = error.source();
-    let mut line = String::new();
-    while let Some(error) = reason {
-        let words = error.to_string();
-        if !line.contains(&words) {
-            if !line.is_empty() {
-                line.push_str(": ");
-            }
-            line.push_str(&words);
-        }
-        reason = error.source();
-    }
-    if line.is_empty() { error.to_string() } else { line }
 }
 
 /// Returns a hint about what the user can do.

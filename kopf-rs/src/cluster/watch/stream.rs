@@ -25,7 +25,7 @@ impl Watcher<'_> {
         let listing = self.version.is_none();
         let asked = Instant::now();
         let call = self.watch_call();
-        let body = match timeout(ANSWER, self.cluster.open(&call)).await {
+        let body = match timeout(ANSWER, self.cluster.open(&call, None)).await {
             Ok(Ok(response)) => response.into_body(),
             Ok(Err(error)) => return refused(error, listing),
             Err(_) => {
