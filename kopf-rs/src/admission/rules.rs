@@ -140,7 +140,7 @@ pub(crate) fn missing_in(definition: &Value, rules: &[Arc<DeclaredRule>]) -> Vec
     missing
 }
 
-/// Visits each rule of each version, with the schema that it belongs to, what the schema has to contain, and its id.
+/// Calls `visit` for each rule of each version with the rule's schema, the entry that the schema must contain, and the rule's id.
 fn each_placed(
     definition: &mut Value,
     rules: &[Arc<DeclaredRule>],

@@ -48,7 +48,7 @@ pub(crate) enum ClusterError {
     Unreachable(String),
     /// This instance no longer holds the Lease, or has acquired it again since the request was planned.
     #[error(
-        "not sent: another instance of the operator may be at work, since this one does not hold the Lease any more"
+        "not sent: another instance of the operator may be the leader, since this one does not hold the Lease any more"
     )]
     Fenced,
 }

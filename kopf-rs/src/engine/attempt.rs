@@ -1,5 +1,5 @@
-//! Makes one attempt of a handler. Reports its start, its cancellation and a long duration: by WARNING lines after a minute and then with
-//! growing pauses; earlier if a deletion waits for the call.
+//! Makes one attempt of a handler. Reports its start and its cancellation. Reports a long call by WARNING lines: after a minute, or earlier if a
+//! deletion waits for the call, and then after growing pauses.
 //!
 //! Must not know what follows from an outcome.
 
@@ -49,7 +49,7 @@ pub(crate) async fn attempt(
     let handler = || cause.handler.clone();
     report(cause.logger(), &CallHappening::Invoked { handler: handler() });
     let call = invoker.invoke(cause, about, patch);
-    let outcome = told_while_running(cause, invoker.clock, deletion, call).await;
+    let outcome = report_while_running(cause, invoker.clock, deletion, call).await;
     patch.sign(&cause.handler.id);
     if outcome.is_err() {
         report(cause.logger(), &CallHappening::Cancelled { handler: handler() });
@@ -59,7 +59,7 @@ pub(crate) async fn attempt(
 
 /// Awaits `call`, and reports it now and then while it runs. `is_deletion_waiting` returns whether a deletion of the object waits for the
 /// call.
-pub(crate) async fn told_while_running<T>(
+pub(crate) async fn report_while_running<T>(
     cause: &HandlerCall,
     clock: Clock,
     is_deletion_waiting: impl Fn() -> bool,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use kopf_rs_schedule::HandlerKind;
 
-use crate::engine::attempt::told_while_running;
+use crate::engine::attempt::report_while_running;
 use crate::engine::mailbox::{Message, ReturnedCall, Snapshot};
 use crate::engine::report::report;
 use crate::engine::resource_handlers::ResourceHandlers;
@@ -73,7 +73,7 @@ impl BackgroundCall {
                 Box::pin(shared.invoker.invoke_in_background(cause, about, patch, &call.cancelled));
             let abandoned = call.abandoned.cancelled();
             if returns_soon {
-                let told = told_while_running(cause, setup.clock, || false, invoked);
+                let told = report_while_running(cause, setup.clock, || false, invoked);
                 let called = unless(abandoned, Box::pin(told)).await;
                 noted.end(called.is_some());
                 called

@@ -107,7 +107,7 @@ impl WorkerContext {
             () = shared.gate.closed() => false,
             () = &mut ready => true,
             // Boxed on the first poll, which happens only if the worker has to wait.
-            () = async { Box::pin(told_unwatched(shared, key, wake, *is_ending)).await } => false,
+            () = async { Box::pin(wait_until_unwatched(shared, key, wake, *is_ending)).await } => false,
         };
         if may_begin {
             self.term = shared.setup.cluster.term().unwrap_or(NO_TERM);
@@ -150,13 +150,13 @@ impl WorkerContext {
         tokio::select! {
             biased;
             () = place.take(shared) => true,
-            () = async { Box::pin(told_unwatched(shared, key, wake, *is_ending)).await } => false,
+            () = async { Box::pin(wait_until_unwatched(shared, key, wake, *is_ending)).await } => false,
         }
     }
 
     /// Waits until the object is no longer watched; for ever if the worker knows that already.
     pub(super) async fn unwatched(&self) {
-        Box::pin(told_unwatched(&self.shared, &self.key, &self.wake, self.is_ending)).await;
+        Box::pin(wait_until_unwatched(&self.shared, &self.key, &self.wake, self.is_ending)).await;
     }
 
     /// Returns whether the object is no longer watched, which interrupts every wait.
@@ -292,7 +292,7 @@ impl WorkerContext {
 }
 
 /// Waits until the mailbox says that the object is no longer watched. With `is_ending`, waits for ever.
-async fn told_unwatched(shared: &Shared, key: &Key, wake: &Notify, is_ending: bool) {
+async fn wait_until_unwatched(shared: &Shared, key: &Key, wake: &Notify, is_ending: bool) {
     if is_ending {
         return std::future::pending().await;
     }

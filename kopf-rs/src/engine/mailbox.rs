@@ -231,8 +231,8 @@ impl Mailbox {
         self.state.as_ref().is_some_and(|it| !it.is_known_to(memory))
     }
 
-    /// Returns the state if it contains a change. If a server-side selector no longer shows the object, that is no state: the object may be
-    /// deleted or may still exist.
+    /// Returns the state if it contains a change. An absence does not count: if a server-side selector no longer shows the object, it may
+    /// be deleted or may still exist.
     pub(crate) fn change(&self, memory: &Memory) -> Option<&Pending> {
         self.state.as_ref().filter(|it| !it.is_absence() && !it.is_known_to(memory))
     }

@@ -18,8 +18,8 @@ happenings! {
         /// This instance has created the Lease and will lead after a wait, so that the holder of a former Lease can
         /// notice.
         Begins { lease: String, wait: Duration }
-            => INFO, "This instance has created the Lease {lease} and becomes the leader in {} seconds: by then, the holder of a former Lease \
-            has noticed.", wait.as_secs();
+            => INFO, "This instance has created the Lease {lease} and becomes the leader in {} seconds, so that the holder of a \
+            former Lease stops first.", wait.as_secs();
         /// This instance is a standby of the current leader.
         StandsBy { lease: String, holder: String } => INFO, "Standing by: the Lease {lease} is held by {holder}.";
         /// The Lease could not be renewed for this long, so this instance is not the leader until it gets a response.

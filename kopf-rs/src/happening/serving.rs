@@ -35,8 +35,8 @@ happenings! {
             for which it fails. Fix the function: {panic}";
         /// The function that maps a changed object of this kind to its owners has panicked.
         OwnersPanicked { handler: Arc<str>, resource: Box<Resource>, panic: String }
-            => ERROR, "The function in `watches` of '{handler}' has failed for an object of {resource}: the change counts for those whom it has \
-            named for that object before. This is said once. Fix the function: {panic}";
+            => ERROR, "The function in `watches` of '{handler}' has failed for an object of {resource}: the change triggers the owners that \
+            it returned for that object before. This is reported once. Fix the function: {panic}";
         /// A selector function in the settings has panicked for this resource.
         SelectionPanicked { resource: Box<Resource>, panic: String }
             => ERROR, "A function in `settings.watching` has failed for {resource}: it is not watched, because the function may be there to \

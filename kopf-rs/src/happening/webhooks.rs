@@ -37,12 +37,12 @@ happenings! {
         /// A webhook configuration could not be changed at shutdown, so its webhooks may remain.
         ConfigurationLeft { configuration: String, error: String }
             => WARN, "{configuration} may still have webhooks that no operator answers, since it could not be changed at the end of the operator. \
-            The next start corrects that; otherwise delete it: {error}";
+            The next start corrects that; if the operator will not start again, delete the configuration: {error}";
         /// Other writers keep changing a configuration that the operator restores. Carries the field manager of the last
         /// change (empty if unknown), the number of changes in a row, and the maximum back-off, which applies from now on.
         Contested { what: String, by: String, times: u32, longest: Duration }
             => WARN, "{what} was corrected {times} times in a row, and each time it was changed again, last by `{}`. From now on it is corrected \
-            after pauses of up to {} seconds. Does another operator write the same object, by the same `settings.admission.managed` for instance?",
+            after pauses of up to {} seconds. Does another operator write the same object, for instance with the same `settings.admission.managed`?",
             if by.is_empty() { "somebody else" } else { by }, longest.as_secs();
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct AdmissionWebhooks {
     endpoint: Endpoint,
     /// Keep the configurations and definitions up to date.
     drivers: Drivers,
-    /// Closed once the definitions of converted kinds are written.
+    /// Closed once each definition of a converted kind is written, or a retry cannot help.
     unwritten: mpsc::Receiver<Infallible>,
     propagation: Duration,
     /// The certificate generation that all configurations contain, after which the API server can call all webhooks.

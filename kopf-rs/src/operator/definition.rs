@@ -13,10 +13,10 @@ use crate::handler::error::{HandlerResult, PermanentError, TemporaryError};
 use crate::handler::registry::Registry;
 use crate::handler::registry::collect::rules_in_order;
 
-/// The time within which a server usually serves a new definition. Only then is it reported that it is not served yet.
+/// The time within which a server usually serves a new definition. `register_crd` reports a failure only after it.
 const USUAL: Duration = Duration::from_secs(1);
 
-/// The pause between two looks at a new definition.
+/// The pause between two applies of a definition that is not served yet.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Registers a kind: applies its `CustomResourceDefinition`. Call it in a function with [`#[on_startup]`](macro@crate::on_startup).
@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// Registers a kind that the server establishes with this reply. Returns the message of the error, and the time that it took.
+    /// Registers a kind that the server reports as established in its reply of this number. Returns the message of the error, and the elapsed time.
     async fn registered(established_with: u32) -> (Option<String>, Duration) {
         let replies = AtomicU32::new(0);
         let service = service_fn(move |_| {

@@ -64,8 +64,8 @@ impl LoginHandlers {
         } else {
             let failed: Vec<_> = ended.failed.iter().map(|id| format!("'{id}'")).collect();
             return Err(format!(
-                "login handler {} has failed for good, as the log says, and there are no other credentials: mend the handler, or where it \
-                 has the credentials from",
+                "login handler {} has failed for good, as the log says, and there are no other credentials: fix the handler, or the source \
+                 of its credentials",
                 failed.join(", ")
             ));
         }

@@ -106,8 +106,8 @@ impl Pattern {
                 return Err(bad(format!("`{odd}` in `{glob}` cannot be in the name of a namespace")));
             }
             let glob = Glob::new(glob).map_err(|error| bad(error.kind().to_string()))?;
-            // Not globset's own matcher, with which programs would contain a second, large engine for patterns. Without the Unicode switch,
-            // which CEL's RE2 does not support: names of namespaces are ASCII.
+            // Compiles globset's pattern with regex-lite, because globset's own matcher would link a second, large engine. Removes `(?-u)`,
+            // which CEL's RE2 does not support (`expression`): names of namespaces are ASCII.
             let regex = glob.regex().replace("(?-u)", "");
             let regex = Regex::new(&regex).map_err(|error| bad(error.to_string()))?;
             globs.push(Part { negative, regex });

@@ -33,7 +33,7 @@ pub(super) struct Definition {
     pub(super) object: SharedObject,
     /// The missing conversions, as last reported.
     pub(super) missing: Option<String>,
-    /// Closed once the definition is written or a retry cannot help. The operator lists the objects after that.
+    /// Dropped once the definition is written or a retry cannot help, so that the operator may list the objects.
     pub(super) unwritten: Option<mpsc::Sender<Infallible>>,
 }
 
