@@ -332,8 +332,8 @@ fn has_its_own_thread(handler: &Handler) -> bool {
     matches!(handler.kind, HandlerKind::Daemon | HandlerKind::OnLogin)
 }
 
-/// The patch of a call that waits for a thread. The call begins by taking it, and is called off by the same step, so only one of the two can
-/// succeed.
+/// The patch of a call that waits for a thread. A thread takes the patch to begin the call, and a cancellation takes it to prevent the call,
+/// so only one of the two can succeed.
 type NotBegun = Arc<Mutex<Option<Patch>>>;
 
 /// The outcome of a call on a thread; `None` if the call was cancelled before it began.

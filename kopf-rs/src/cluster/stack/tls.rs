@@ -33,7 +33,7 @@ pub(super) fn tls(access: &Access) -> Result<ClientConfig, String> {
     let provider = Arc::new(crypto::provider());
     // Without a default provider, rustls panics if a program links two. The first one installed stays.
     let _ = CryptoProvider::clone(&provider).install_default();
-    // Not `Config::rustls_client_config` of kube, which would link all of kube's credential plugins.
+    // kube's `Config::rustls_client_config` is not called, because it links all of kube's credential plugins.
     let nobody = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
     let mut tls = nobody.with_no_client_auth();
     if let Some(verifier) = verifier(access, &provider)? {
@@ -105,7 +105,7 @@ impl ServerCertVerifier for Anybody {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        // All that a server may offer, because no signature is verified.
+        // Lists every scheme that a server may offer, because no signature is verified.
         vec![
             SignatureScheme::RSA_PKCS1_SHA1,
             SignatureScheme::ECDSA_SHA1_Legacy,
