@@ -122,6 +122,13 @@ impl Comparison {
         !self.target.essence.is(&self.newest)
     }
 
+    /// Returns true if `field` is now in another state than in the target, so that only attempts of this cycle can have seen both.
+    pub(super) fn has_left_target(&self, field: Option<&FieldPath>) -> bool {
+        let target = self.target.essence.whole();
+        let has_left = |target: &Essence| target.digest_at(field) != self.newest.digest_at(field);
+        self.target_is_superseded() && target.is_none_or(has_left)
+    }
+
     /// Returns the comparison at the time when the target was fixed, if the full target is known.
     fn at_target(&self) -> Option<Self> {
         let target = self.target.essence.whole()?.clone();
@@ -356,7 +363,8 @@ pub(super) fn left_behind(
     };
     let mark = |handler: &Arc<Handler>| {
         let field = handler.field();
-        let done = ledger.record(&handler.id).filter(|it| it.is_final());
+        let done = ledger.record(&handler.id);
+        let done = done.filter(|it| it.is_final() && it.purpose == Some(reason));
         let saw_target = |it: &Record| it.saw_known(&comparison.target.essence, field);
         match done {
             Some(record) if ledger.all(record, saw_target) => return None,

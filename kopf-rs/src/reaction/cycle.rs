@@ -118,9 +118,11 @@ impl Cycle {
         if self.reason == Reason::Delete && !deletion {
             return self.deleting(input, handler, &record, declared);
         }
-        let saw_newest = |it: &Record| it.saw(&self.comparison.newest, handler.field());
+        let (comparison, field) = (&self.comparison, handler.field());
+        let stays_valid =
+            |it: &Record| it.saw(&comparison.newest, field) && !comparison.has_left_target(field);
         let turn = self.turn(input.now);
-        turn.continued(record, declared.only_resumes, saw_newest)
+        turn.continued(record, declared.only_resumes, stays_valid)
     }
 
     /// Converts a record of another cycle at the beginning of a deletion. Keeps the state on which the handler last succeeded, because its
@@ -389,19 +391,19 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Returns a record of former passes in the form for this cycle. A result from before the cycle that is based on another state does not
-    /// count, unless its handler is for resuming only.
+    /// Returns a record of former passes in the form for this cycle. A result from before the cycle counts only if it `stays_valid`, because it
+    /// is based on the current state, which has not changed since; that of a handler for resuming only always counts.
     pub(super) fn continued(
         &self,
         record: Record,
         only_resumes: bool,
-        saw_newest: impl FnOnce(&Record) -> bool,
+        stays_valid: impl FnOnce(&Record) -> bool,
     ) -> Record {
         let is_of_this =
             record.purpose == Some(self.reason) && (self.goes_on || self.reason == Reason::Delete);
         let stands = only_resumes || is_of_this;
         let is_owed = record.is_owed || record.is_mark();
-        let record = if record.is_final() && !stands && !saw_newest(&record) {
+        let record = if record.is_final() && !stands && !stays_valid(&record) {
             record.again(None, self.now)
         } else {
             record

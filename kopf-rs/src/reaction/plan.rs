@@ -500,6 +500,7 @@ impl Plan {
                 Difference::Known
             },
             passed: cycle.comparison.passed_target(parent),
+            has_left_target: cycle.comparison.has_left_target(parent.field()),
             seen: cycle.comparison.observed_by(parent),
             lifecycle: self.lifecycle.clone(),
             judge: self.judge,

@@ -40,6 +40,8 @@ pub(crate) struct SubhandlerPlan {
     pub(super) only_resumes: bool,
     pub(super) difference: Difference,
     pub(super) passed: Option<PassedTarget>,
+    /// True if the field of the outermost parent is now in another state than in the target.
+    pub(super) has_left_target: bool,
     /// The state that an attempt sees now, limited to the field of the outermost parent, which evaluates it.
     pub(super) seen: Sight,
     pub(super) lifecycle: Lifecycle,
@@ -267,7 +269,8 @@ impl SubhandlerPlan {
             return Record::fresh(self.turn.reason, now);
         }
         let saw_newest = |it: &Record| it.target.as_ref().is_none_or(|it| *it == self.seen);
-        self.turn(now).continued(record, self.only_resumes, saw_newest)
+        let stays_valid = |it: &Record| saw_newest(it) && !self.has_left_target;
+        self.turn(now).continued(record, self.only_resumes, stays_valid)
     }
 
     fn call(&self, place: usize, parent: &HandlerCall, now: Timestamp) -> HandlerCall {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kopf_rs_schedule::HandlerKind;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::world::{LAST, World, handler, handlers, with};
 use crate::handler::cause::Cause;
@@ -134,6 +134,52 @@ fn who_is_tried_again_is_not_called_for_what_its_filter_does_not_let_through() {
     assert_eq!((world.calls().as_str(), world.records()), (calls, String::new()));
     world.update(back);
     assert_eq!(world.calls(), "f update#0");
+}
+
+#[test]
+fn a_field_that_came_back_after_it_was_handled_as_absent_is_seen_again() {
+    let field = with(super::world::on_field("f", "spec.f"), |it| {
+        it.filters.new = Some(Criterion::from(2));
+    });
+    let mut all = vec![field];
+    all.extend(handlers("update:a update:b"));
+    let mut world = World::new(all).script("b", "t5 ok t5 ok");
+    world.create(json!({"f": 1, "x": 0})).update(json!({"spec": {"x": 1}})).update(json!({"spec": {"f": 2}}));
+    assert_eq!(world.calls(), "a update#0 b update#0 f update#0");
+    // The cycle for `x` ends when `f` has seen 2. Before the next cycle begins, the field disappears.
+    world.during.insert("b".into(), Box::new(|it| drop(it["spec"].as_object_mut().unwrap().remove("f"))));
+    world.sleep(5).again();
+    assert_eq!(world.calls(), "b update#1 a update#0 b update#0");
+    assert_eq!(world.last_handled(), json!({"spec": {"f": 1, "x": 1}}));
+    world.during.clear();
+    // The object without the field will be stored as handled, although the field is back.
+    world.update(json!({"spec": {"f": 2}})).wait();
+    assert_eq!(world.calls(), "f update#0 b update#1 a update#0");
+    assert_eq!((world.last_handled(), world.records()), (json!({"spec": {"f": 2, "x": 1}}), String::new()));
+}
+
+#[test]
+fn a_field_that_came_back_is_seen_again_by_a_handler_that_has_left_the_cycle() {
+    let field = with(super::world::on_field("f", "spec.f"), |it| {
+        it.filters.value = Some(Criterion::Absent);
+        it.filters.labels = vec![("off".into(), Criterion::Absent)];
+    });
+    let mut all = vec![field];
+    all.extend(handlers("update:a update:b"));
+    let mut world = World::new(all).script("b", "t5 ok t5 ok").script("f", "t5 ok");
+    world.create(json!({"x": 0})).update(json!({"spec": {"f": 1, "x": 1}})).update(json!({"spec": {"f": 2}}));
+    assert_eq!(world.calls(), "f update#0 a update#0 b update#0");
+    let leave = |it: &mut Value| {
+        it["spec"].as_object_mut().unwrap().remove("f");
+        it["metadata"]["labels"] = json!({"off": "1"});
+    };
+    world.during.insert("b".into(), Box::new(leave));
+    world.sleep(5).again();
+    assert_eq!(world.calls(), "f update#1 b update#1 a update#0 b update#0");
+    assert_eq!(world.last_handled(), json!({"spec": {"f": 1, "x": 1}}));
+    world.during.clear();
+    world.update(json!({"spec": {"f": 2}, "metadata": {"labels": {"off": null}}})).wait();
+    assert_eq!((world.calls(), world.records()), ("b update#1 f update#0 a update#0".into(), String::new()));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::world::{LAST, World, handlers, on_field};
+use super::world::{LAST, World, handlers, on_field, with};
+use crate::handler::filter::Criterion;
 use crate::handler::lifecycle::Lifecycle;
 
 fn family(words: &str, subs: &[&'static str]) -> World {
@@ -39,6 +40,29 @@ fn a_change_by_others_calls_no_sub_handler_that_has_succeeded_within_the_cycle()
     let change = r#"{"spec":{"a":2}} -> {"spec":{"a":3}}"#;
     assert!(world.told[3].contains(change), "{:#?} {:#?}", world.told, world.journal);
     assert_eq!((world.records(), world.wake_at), (String::new(), None));
+}
+
+#[test]
+fn a_field_that_came_back_after_it_was_handled_as_absent_is_seen_again_by_all_sub_handlers() {
+    let field = with(on_field("f", "spec.f"), |it| it.filters.new = Some(Criterion::Present));
+    let mut all = vec![field];
+    all.extend(handlers("update:a update:b"));
+    let mut world = World::new(all).script("b", "t5 ok t5 ok").script("f/two", "ok t5 ok");
+    world.subs.insert("f".into(), vec!["one", "two"]);
+    world.create(json!({"f": 1, "x": 0}));
+    world.calls();
+    for spec in [json!({"x": 1}), json!({"f": 2}), json!({"f": 3})] {
+        world.update(json!({"spec": spec}));
+    }
+    assert_eq!(world.calls(), "a update#0 b update#0 f update#0 f/one update#0 f update#0 f/two update#0");
+    // `one` has seen 2, and `two` sees 3. Then the field disappears.
+    world.during.insert("b".into(), Box::new(|it| drop(it["spec"].as_object_mut().unwrap().remove("f"))));
+    world.sleep(5).again();
+    assert_eq!(world.calls(), "f update#0 f/two update#1 b update#1 a update#0 b update#0");
+    world.during.clear();
+    world.update(json!({"spec": {"f": 3}})).wait();
+    assert_eq!(world.calls(), "f update#0 f/one update#0 f update#0 f/two update#0 b update#1 a update#0");
+    assert_eq!((world.last_handled(), world.records()), (json!({"spec": {"f": 3, "x": 1}}), String::new()));
 }
 
 #[test]
