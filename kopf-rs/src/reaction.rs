@@ -27,8 +27,8 @@
 //!    again.
 //!    Otherwise, and as soon as the object differs from N, the next plan calls the handler again, even without a
 //!    difference; those of its sub-handlers that have seen N leave final marks of their own.
-//!    A final mark also ends when a cycle fixes a target that differs from N: if the object returns to N, the handler has
-//!    not seen the change from that target.
+//!    A final mark also ends when a cycle fixes a target that differs, in the handler's field, from the state that the
+//!    mark names: if the object returns to that state, the handler has not seen the change from the target.
 //!    A handler for which T is a change but N is none, because its field disappeared before its call, leaves the
 //!    cycle without having seen T, and leaves such a mark as well.
 //!    A sub-handler for whose field T is a change but S is none is called with S regardless of differences: its

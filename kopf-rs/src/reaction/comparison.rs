@@ -122,7 +122,8 @@ impl Comparison {
         !self.target.essence.is(&self.newest)
     }
 
-    /// Returns true if `field` is now in another state than in the target, so that only attempts of this cycle can have seen both.
+    /// Returns true if `field` differs between the target and the current object, or if that is unknown. Only attempts of this cycle can then
+    /// have seen both.
     pub(super) fn has_left_target(&self, field: Option<&FieldPath>) -> bool {
         let target = self.target.essence.whole();
         let has_left = |target: &Essence| target.digest_at(field) != self.newest.digest_at(field);
@@ -363,6 +364,7 @@ pub(super) fn left_behind(
     };
     let mark = |handler: &Arc<Handler>| {
         let field = handler.field();
+        // Only attempts of this cycle can have seen both the target and the current state.
         let done = ledger.record(&handler.id);
         let done = done.filter(|it| it.is_final() && it.purpose == Some(reason));
         let saw_target = |it: &Record| it.saw_known(&comparison.target.essence, field);

@@ -129,7 +129,10 @@ impl Cycle {
     /// change is computed from that state.
     fn deleting(&self, input: &Input<'_>, handler: &Handler, record: &Record, declared: Declared) -> Record {
         let newest = &self.comparison.newest;
-        if !declared.sees_deletions && record.is_final() && record.saw(newest, handler.field()) {
+        // A mark of an earlier cycle has not seen the change from the target.
+        let is_passed = record.purpose.is_none() && self.comparison.has_left_target(handler.field());
+        let is_done = record.is_final() && record.saw(newest, handler.field()) && !is_passed;
+        if !declared.sees_deletions && is_done {
             return Record { purpose: Some(self.reason), ..record.clone() };
         }
         let target = record.target.clone().filter(|_| record.success);
@@ -391,8 +394,9 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Returns a record of former passes in the form for this cycle. A result from before the cycle counts only if it `stays_valid`, because it
-    /// is based on the current state, which has not changed since; that of a handler for resuming only always counts.
+    /// Returns a record of former passes in the form for this cycle. A result from before the cycle counts only if it `stays_valid`: the
+    /// handler saw the current state, and the target of this cycle does not differ from it there. That of a handler for resuming only always
+    /// counts.
     pub(super) fn continued(
         &self,
         record: Record,

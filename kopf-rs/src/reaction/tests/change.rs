@@ -137,29 +137,40 @@ fn who_is_tried_again_is_not_called_for_what_its_filter_does_not_let_through() {
 }
 
 #[test]
-fn a_field_that_came_back_after_it_was_handled_as_absent_is_seen_again() {
-    let field = with(super::world::on_field("f", "spec.f"), |it| {
-        it.filters.new = Some(Criterion::from(2));
-    });
-    let mut all = vec![field];
-    all.extend(handlers("update:a update:b"));
-    let mut world = World::new(all).script("b", "t5 ok t5 ok");
-    world.create(json!({"f": 1, "x": 0})).update(json!({"spec": {"x": 1}})).update(json!({"spec": {"f": 2}}));
-    assert_eq!(world.calls(), "a update#0 b update#0 f update#0");
-    // The cycle for `x` ends when `f` has seen 2. Before the next cycle begins, the field disappears.
-    world.during.insert("b".into(), Box::new(|it| drop(it["spec"].as_object_mut().unwrap().remove("f"))));
-    world.sleep(5).again();
-    assert_eq!(world.calls(), "b update#1 a update#0 b update#0");
-    assert_eq!(world.last_handled(), json!({"spec": {"f": 1, "x": 1}}));
-    world.during.clear();
+fn a_handler_sees_a_field_again_that_was_absent_in_the_target() {
+    let absent = |others| {
+        let mut all = handlers(others);
+        all.push(with(super::world::on_field("f", "spec.f"), |it| {
+            it.filters.new = Some(Criterion::from(2));
+        }));
+        let mut world = World::new(all).script("b", "t5 ok t5 ok");
+        world
+            .create(json!({"f": 1, "x": 0}))
+            .update(json!({"spec": {"x": 1}}))
+            .update(json!({"spec": {"f": 2}}));
+        assert_eq!(world.calls(), "a update#0 b update#0 f update#0");
+        // The cycle for `x` ends when `f` has seen 2. Before the next cycle begins, the field disappears.
+        world.during.insert("b".into(), Box::new(|it| drop(it["spec"].as_object_mut().unwrap().remove("f"))));
+        world.sleep(5).again();
+        assert_eq!(world.calls(), "b update#1 a update#0 b update#0");
+        assert_eq!(world.last_handled(), json!({"spec": {"f": 1, "x": 1}}));
+        world
+    };
     // The object without the field will be stored as handled, although the field is back.
+    let mut world = absent("update:a update:b");
     world.update(json!({"spec": {"f": 2}})).wait();
     assert_eq!(world.calls(), "f update#0 b update#1 a update#0");
     assert_eq!((world.last_handled(), world.records()), (json!({"spec": {"f": 2, "x": 1}}), String::new()));
+    // The last chance is the deletion.
+    let mut world = absent("update:a update:b delete:d");
+    let deleted = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+    world.update(json!({"spec": {"f": 2}, "metadata": deleted})).wait();
+    assert_eq!(world.calls(), "d delete#0 f delete#0");
+    assert!(world.object.is_none());
 }
 
 #[test]
-fn a_field_that_came_back_is_seen_again_by_a_handler_that_has_left_the_cycle() {
+fn a_handler_that_has_left_the_cycle_sees_a_field_again_that_was_absent_in_the_target() {
     let field = with(super::world::on_field("f", "spec.f"), |it| {
         it.filters.value = Some(Criterion::Absent);
         it.filters.labels = vec![("off".into(), Criterion::Absent)];
@@ -177,7 +188,6 @@ fn a_field_that_came_back_is_seen_again_by_a_handler_that_has_left_the_cycle() {
     world.sleep(5).again();
     assert_eq!(world.calls(), "f update#1 b update#1 a update#0 b update#0");
     assert_eq!(world.last_handled(), json!({"spec": {"f": 1, "x": 1}}));
-    world.during.clear();
     world.update(json!({"spec": {"f": 2}, "metadata": {"labels": {"off": null}}})).wait();
     assert_eq!((world.calls(), world.records()), ("b update#1 f update#0 a update#0".into(), String::new()));
 }
