@@ -37,8 +37,9 @@ Exit codes: 0 created; 1 failed, and nothing is left behind; 2 a name or a kind 
 
 const MANIFESTS_EXAMPLES: &str = "\
 Examples:
-  kopf-rs manifests ./myapp --settings settings.yaml | kubectl apply -f -
-                                                where settings.yaml has `admission: {server: \"service:NAMESPACE/NAME\"}`
+  kopf-rs manifests ./myapp --image myapp:1.0 | kubectl apply -f -
+  kopf-rs manifests op.rs --apply crd.yaml      kinds that no Rust type defines
+  kopf-rs manifests . -n team-a --lease         for one namespace, with a standby
 
 Exit codes: 0 printed; 1 failed; 2 flags or handlers are wrong.";
 
@@ -81,7 +82,7 @@ pub(crate) enum Subcommand {
     /// Build handlers into an operator and run it
     #[command(after_help = EXAMPLES)]
     Run(Box<Run>),
-    /// Build handlers, and print the webhook configurations of those that the API server asks (`--manifests` of the operator)
+    /// Build handlers, and print everything that installs the operator, without a cluster (`--manifests` of the operator)
     #[command(after_help = MANIFESTS_EXAMPLES)]
     Manifests(Box<Run>),
     /// Build handlers, and say why an object is as it is: `kopf-rs why [PATH] KIND/NAME` (`--why` of the operator)

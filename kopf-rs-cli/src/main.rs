@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Subcommand::Run(run) => start("run", &run, &operator_args()),
         Subcommand::Manifests(run) => {
             let mut operator_args = operator_args();
-            if !run.flags.cluster.manifests {
+            if !run.flags.manifests.manifests {
                 operator_args.push("--manifests".into());
             }
             start("manifests", &run, &operator_args)

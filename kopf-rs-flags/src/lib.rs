@@ -43,6 +43,9 @@ pub struct Flags {
     /// Configures the health endpoints.
     #[command(flatten)]
     pub health: HealthFlags,
+    /// Prints manifests instead of running.
+    #[command(flatten)]
+    pub manifests: ManifestsFlags,
     /// Explains an object instead of running.
     #[command(flatten)]
     pub why: WhyFlags,
@@ -93,10 +96,6 @@ pub struct ClusterFlags {
     /// starts; repeat for more
     #[arg(long, value_name = "FILE|DIR|-")]
     pub apply: Vec<PathBuf>,
-    /// Print manifests for `kubectl apply -f -`, and exit: webhook configurations, policies, definitions with their validation rules and
-    /// conversions, and roles for the operator's own writes; with --lease also for the Lease
-    #[arg(long, conflicts_with_all = ["embedded", "apply", "once"])]
-    pub manifests: bool,
     /// Handle all objects, then exit: with 0, or with 1 if a handler has failed permanently, or if a resource that has handlers is not
     /// served (a missing CRD) or not permitted
     #[arg(long)]
@@ -205,6 +204,26 @@ pub struct HealthFlags {
     /// Serve metrics for Prometheus at /metrics of this address, such as `0.0.0.0:9090`; it may be the address of --liveness
     #[arg(long, env = "KOPF_RS_METRICS", value_name = "HOST:PORT", hide_env_values = true)]
     pub metrics: Option<String>,
+}
+
+/// `--manifests`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Printing manifests")]
+pub struct ManifestsFlags {
+    /// Print everything that installs the operator, for `kubectl apply -f -`, and exit: the definitions of Rust types and of --apply, the
+    /// service account with the permissions that the handlers need, webhook configurations, policies, and a Deployment with the other
+    /// flags of this command line. Asks the server of --kubeconfig or --context, or else none
+    #[arg(long, conflicts_with_all = ["embedded", "once"])]
+    pub manifests: bool,
+    /// With --manifests, the image of the operator [default: the operator's name]
+    #[arg(long, value_name = "IMAGE")]
+    pub image: Option<String>,
+    /// With --manifests, the namespace that the operator itself runs in [default: the operator's name]
+    #[arg(long, value_name = "NAMESPACE")]
+    pub install_namespace: Option<String>,
+    /// With --manifests, the number of Pods; more than one need --lease [default: 1, or 2 with --lease]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub replicas: Option<u16>,
 }
 
 /// The argument group of the object to explain: `--why`, and the last argument of `kopf-rs why`. Arguments that shape
@@ -338,7 +357,30 @@ impl Flags {
             self.scope.namespaces.clear();
         }
         let scope = self.scope.scope(env, command)?;
+        if let Some(problem) = self.manifests.problem(&self.lease) {
+            return Err(command.error(ErrorKind::MissingRequiredArgument, problem));
+        }
         Ok((self, scope))
+    }
+}
+
+// === impl ManifestsFlags ===
+
+impl ManifestsFlags {
+    /// Returns the flag that is missing, if any.
+    fn problem(&self, lease: &LeaseFlags) -> Option<&'static str> {
+        let shapes = self.image.is_some() || self.install_namespace.is_some() || self.replicas.is_some();
+        if shapes && !self.manifests {
+            Some(
+                "--image, --install-namespace and --replicas shape what --manifests prints: expected --manifests",
+            )
+        } else if self.replicas.is_some_and(|it| it > 1) && lease.lease.is_none() {
+            Some(
+                "--replicas: several Pods would handle the same objects: expected --lease, which lets one of them work",
+            )
+        } else {
+            None
+        }
     }
 }
 

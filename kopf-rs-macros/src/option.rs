@@ -77,7 +77,7 @@ const SECONDS: &[&str] = &[
 const OPERATIONS_SAMPLE: &str = "[CREATE, UPDATE]";
 
 /// The notations of all options. `kopf_rs_schedule` lists the attributes that have them.
-static FORMS: [Form; 18] = [
+static FORMS: [Form; 19] = [
     form(FLAGS, "3", flag),
     form(CHOICES, "true", choice),
     form(MAPS, "{\"app\": \"x\"}", |_, _, expr| Ok(once(expr))),
@@ -94,6 +94,7 @@ static FORMS: [Form; 18] = [
     form(&["when"], "|cause| ...", when),
     form(&["owns", "reads", "formerly_owns"], "[Deployment, \"services\"]", kinds),
     form(&["watches"], "[(Secret, |it| ..)]", targets),
+    form(&["requires"], "[\"get,list pods\"]", texts),
     form(&["operations"], OPERATIONS_SAMPLE, |_, _, expr| Ok(vec![operation_array(expr)?])),
     form(&["subresource"], "\"status\"", subresource),
 ];
@@ -261,6 +262,17 @@ fn subresource(name: &str, sample: &str, expr: &Expr) -> syn::Result<Calls> {
     string(expr, &this_is_text(name, sample), |text| {
         text.is_empty().then(|| format!("`{name}` is empty: leave it out"))
     })
+}
+
+/// Parses one text or a list of texts.
+fn texts(name: &str, sample: &str, expr: &Expr) -> syn::Result<Calls> {
+    let each = |expr: &Expr| string(expr, &this_is_text(name, sample), |_| None);
+    match expr {
+        Expr::Array(list) => {
+            list.elems.iter().map(each).collect::<syn::Result<Vec<_>>>().map(|it| it.concat())
+        }
+        one => each(one),
+    }
 }
 
 fn schedule(name: &str, sample: &str, expr: &Expr) -> syn::Result<Calls> {

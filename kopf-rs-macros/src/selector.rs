@@ -1,7 +1,7 @@
 //! Parses the selector of an attribute: positional words, keywords, `everything`, or a Rust type.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprClosure, ExprPath, Ident, PathSegment};
 
@@ -127,7 +127,8 @@ impl Selector {
                 }
             }
             Name::Type(path) => {
-                quote_spanned!(path.span()=> #K::Selector::of::<#path>())
+                let definition = definition(path);
+                quote_spanned!(path.span()=> #K::Selector::of::<#path>().defined_by(#definition))
             }
             Name::Function(closure) => {
                 quote_spanned!(closure.span()=> #K::Selector::matching(#closure))
@@ -136,16 +137,27 @@ impl Selector {
             // for the namespace in which it is not defined.
             Name::Constant(path) => {
                 let span = path.span().resolved_at(Span::mixed_site());
+                let definition = definition(&quote!(__KopfResource));
                 quote_spanned! {span=>
                     {
                         use __kopf::either::*;
                         use #path as __KopfResource;
-                        __kopf::NamesResource::<__KopfResource>::selector(__KopfResource)
+                        let selector = __kopf::NamesResource::<__KopfResource>::selector(__KopfResource);
+                        selector.map(|selector| selector.defined_by(#definition))
                     }
                 }
             }
         }
     }
+}
+
+/// Returns an expression for the definition of a type's kind, which a type may lack.
+fn definition(ty: &impl ToTokens) -> TokenStream {
+    quote!({
+        #[allow(unused_imports)]
+        use #K::Undefined as _;
+        #K::DefinedBy::<#ty>::ask().definition()
+    })
 }
 
 impl Name {

@@ -3,6 +3,8 @@
 
 /// The options that all kinds have.
 const COMMON: &[&str] = &["id", "param"];
+/// Of all handlers that are known before the operator starts.
+const KNOWN: &[&str] = &["requires"];
 const RETRY: &[&str] = &["errors", "timeout", "retries", "backoff"];
 const FILTERS: &[&str] = &["labels", "annotations", "when", "value", "field"];
 const SIDES: &[&str] = &["old", "new"];
@@ -17,23 +19,23 @@ const WEBHOOK: &[&str] =
 macro_rules! kinds {
     ($callback:ident) => {
         $callback! {
-            OnCreate on_create CHANGE [RETRY, FILTERS, CHILDREN];
-            OnUpdate on_update CHANGE [RETRY, FILTERS, SIDES, CHILDREN];
-            OnDelete on_delete CHANGE [RETRY, FILTERS, &["optional"]];
-            Finalize finalize CHANGE [RETRY, FILTERS];
-            OnResume on_resume CHANGE [RETRY, FILTERS, &["deleted"], CHILDREN];
-            OnField on_field CHANGE [RETRY, FILTERS, SIDES, CHILDREN];
-            OnEvent on_event EVENT [FILTERS];
-            OnStartup on_startup ACTIVITY [RETRY];
-            OnCleanup on_cleanup ACTIVITY [RETRY];
-            OnLogin on_login LOGIN [RETRY];
-            OnProbe on_probe ACTIVITY [RETRY];
-            Daemon daemon BACKGROUND [RETRY, FILTERS, &["initial_delay"], CANCELLATION];
-            Timer timer BACKGROUND [RETRY, FILTERS, &["initial_delay"], SCHEDULE];
-            Reconcile reconcile RECONCILE [RETRY, FILTERS, CHILDREN, &["formerly_owns", "watches", "resync"]];
-            Index index INDEX [RETRY, FILTERS];
-            OnValidate on_validate VALIDATING [FILTERS, WEBHOOK, &["deleted"]];
-            OnMutate on_mutate MUTATING [FILTERS, WEBHOOK];
+            OnCreate on_create CHANGE [KNOWN, RETRY, FILTERS, CHILDREN];
+            OnUpdate on_update CHANGE [KNOWN, RETRY, FILTERS, SIDES, CHILDREN];
+            OnDelete on_delete CHANGE [KNOWN, RETRY, FILTERS, &["optional"]];
+            Finalize finalize CHANGE [KNOWN, RETRY, FILTERS];
+            OnResume on_resume CHANGE [KNOWN, RETRY, FILTERS, &["deleted"], CHILDREN];
+            OnField on_field CHANGE [KNOWN, RETRY, FILTERS, SIDES, CHILDREN];
+            OnEvent on_event EVENT [KNOWN, FILTERS];
+            OnStartup on_startup ACTIVITY [KNOWN, RETRY];
+            OnCleanup on_cleanup ACTIVITY [KNOWN, RETRY];
+            OnLogin on_login LOGIN [KNOWN, RETRY];
+            OnProbe on_probe ACTIVITY [KNOWN, RETRY];
+            Daemon daemon BACKGROUND [KNOWN, RETRY, FILTERS, &["initial_delay"], CANCELLATION];
+            Timer timer BACKGROUND [KNOWN, RETRY, FILTERS, &["initial_delay"], SCHEDULE];
+            Reconcile reconcile RECONCILE [KNOWN, RETRY, FILTERS, CHILDREN, &["formerly_owns", "watches", "resync"]];
+            Index index INDEX [KNOWN, RETRY, FILTERS];
+            OnValidate on_validate VALIDATING [KNOWN, FILTERS, WEBHOOK, &["deleted"]];
+            OnMutate on_mutate MUTATING [KNOWN, FILTERS, WEBHOOK];
             Subhandler subhandler CHANGE [RETRY, FILTERS, SIDES];
         }
     };

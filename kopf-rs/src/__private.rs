@@ -7,6 +7,7 @@ pub use std::time::Duration;
 
 pub use tracing::{self, Level};
 
+pub use crate::cluster::typed::{DefinedBy, Undefined};
 pub use crate::handler::callee::{Calling, Function, Returned, handler_future_must_be_send};
 pub use crate::handler::cause::Cause;
 pub use crate::handler::cause::facts::reconcile_returned;

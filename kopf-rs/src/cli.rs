@@ -10,6 +10,7 @@ pub(crate) mod embedded;
 pub(crate) mod lines;
 mod manifests;
 mod pause;
+mod printing;
 mod signals;
 #[cfg(feature = "otel")]
 mod traces;
@@ -18,7 +19,6 @@ mod why;
 pub(crate) mod yaml;
 
 use std::error::Error;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,11 +30,10 @@ use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use kopf_rs_flags::task::{Task, TaskCommand};
 use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, PeeringFlags, Scope};
-use serde_json::json;
 use tokio::runtime::Builder;
 use tracing_subscriber::layer::Identity;
 
-use crate::cli::connecting::{checked_connection, complete};
+use crate::cli::connecting::checked_connection;
 use crate::cli::embedded::{Embedded, RUN_FOLDER};
 use crate::cli::manifests::{Manifest, ManifestError};
 use crate::cli::signals::FirstSignal;
@@ -229,8 +228,8 @@ fn serve(
     if let Some(object) = &flags.why.why {
         return why::explain(operator, object, flags);
     }
-    if flags.cluster.manifests {
-        return print_manifests(operator, &flags.cluster);
+    if flags.manifests.manifests {
+        return printing::print(operator, flags);
     }
     session(operator, &flags.cluster, equip)
 }
@@ -482,22 +481,6 @@ fn with_metrics(operator: Operator, address: &str) -> Result<Operator, Box<dyn E
 #[cfg(not(feature = "metrics"))]
 fn with_metrics(_: Operator, _: &str) -> Result<Operator, Box<dyn Error>> {
     Err("--metrics: this program is built without metrics; switch on the feature `metrics` of kopf-rs in its Cargo.toml".into())
-}
-
-/// Prints the manifests as JSON, which kubectl accepts.
-fn print_manifests(operator: Operator, flags: &ClusterFlags) -> Result<ExitCode, Box<dyn Error>> {
-    let items = complete(async {
-        let Connection { client, .. } = checked_connection(&flags.connection).await?;
-        Ok(operator.manifests(client).await?)
-    })?;
-    if items.is_empty() {
-        tracing::warn!(
-            "There is nothing to print: no admission handler, conversion or validation rule is for a resource that the cluster serves, and --lease is absent."
-        );
-    }
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-    std::io::stdout().write_all(format!("{list:#}\n").as_bytes())?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns where to store notes about crashes. They belong to one server, because the objects that cause a crash

@@ -25,7 +25,10 @@ pub(crate) mod python;
 pub(crate) mod raw;
 pub(crate) mod redact;
 pub(crate) mod reference;
+pub(crate) mod requests;
 pub(crate) mod resource;
+#[cfg(any(feature = "cli", test))]
+pub(crate) mod rights;
 pub(crate) mod selector;
 pub(crate) mod server_fields;
 mod skim;

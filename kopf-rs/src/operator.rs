@@ -6,6 +6,8 @@ pub(crate) mod activity;
 pub(crate) mod admission;
 pub(crate) mod crash_notes_path;
 pub(crate) mod definition;
+#[cfg(any(feature = "cli", test))]
+mod deployment;
 mod endpoints;
 pub(crate) mod follow;
 mod given;

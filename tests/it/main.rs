@@ -45,6 +45,7 @@ mod layers;
 mod ledger;
 mod limits;
 mod login;
+mod manifests;
 mod memos;
 mod metrics;
 mod myingress;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kopf_rs::{Client, HandlerError, Index, LeaseSettings, Operator, Registry, Settings, handler, indexer};
 use kopf_rs_apiserver::User;
-use kopf_rs_tests::{TestCluster, scenarios};
+use kopf_rs_tests::{TestCluster, documents, scenarios};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -416,13 +416,16 @@ subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]
 async fn printed(test: &TestOperator) -> [Value; 3] {
     let kubeconfig = test.cluster.kubeconfig().display().to_string();
     let namespace = test.cluster.namespace();
-    let args = ["--kubeconfig", &kubeconfig, "-n", namespace, "--name", NAME, "--manifests", "--lease"];
-    let mut command = cli::operator("replica", &args);
-    command.env("KOPF_RS_LEASE_NAMESPACE", namespace);
+    let args = ["--kubeconfig", &kubeconfig, "-n", namespace, "--name", NAME, "--lease"];
+    let printing = ["--manifests", "--install-namespace", namespace];
+    let mut command = cli::operator("replica", &[&args[..], &printing].concat());
     let output = tokio::task::spawn_blocking(move || command.output());
     let output = output.await.expect("it does not panic").expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
-    let items = list["items"].as_array().expect("a list").clone();
-    items.try_into().expect("a Role, its binding and a FlowSchema")
+    assert!(output.status.success(), "{said}");
+    let objects = documents(&String::from_utf8_lossy(&output.stdout));
+    ["Role", "RoleBinding", "FlowSchema"].map(|kind| {
+        let found = objects.iter().find(|it| it["kind"] == kind);
+        found.unwrap_or_else(|| panic!("no {kind} in {objects:#?}")).clone()
+    })
 }

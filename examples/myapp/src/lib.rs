@@ -24,7 +24,7 @@ pub struct MyAppSpec {
 /// # Errors
 ///
 /// Fails permanently without an image. If the API server rejects the Pod, the handler is retried.
-#[on_create("demo.rtfm.co.ua", "v1", "myapps")]
+#[on_create("demo.rtfm.co.ua", "v1", "myapps", requires = ["create pods"])]
 pub async fn create_myapp(spec: MyAppSpec, name: &str, namespace: &str, client: Client) -> HandlerResult {
     let Some(image) = spec.image else {
         fail!("Field 'spec.image' must be provided.");

@@ -34,6 +34,12 @@ pub(crate) enum EmbeddedError {
         "--embedded: this program is built without the API server; switch on the feature `embedded` of kopf-rs in its Cargo.toml"
     )]
     Without,
+    #[cfg(not(feature = "embedded"))]
+    #[error(
+        "--manifests: this program is built without the API server that says which kinds there are; switch on the feature `embedded` of \
+         kopf-rs in its Cargo.toml, or ask a cluster by --kubeconfig or --context"
+    )]
+    WithoutManifests,
     #[cfg(feature = "embedded")]
     #[error("--embedded: {0}")]
     Listen(#[from] kopf_rs_apiserver::ListenError),
@@ -85,6 +91,18 @@ impl Embedded {
     pub(crate) fn url(&self) -> String {
         unreachable!("never started without the feature")
     }
+}
+
+/// Returns a client of a new server in this process, which no other process reaches.
+#[cfg(feature = "embedded")]
+#[expect(clippy::unnecessary_wraps, reason = "the same as without the feature")]
+pub(crate) fn in_memory() -> Result<Client, EmbeddedError> {
+    Ok(Client::new(kopf_rs_apiserver::ApiServer::new().service(), "default"))
+}
+
+#[cfg(not(feature = "embedded"))]
+pub(crate) fn in_memory() -> Result<Client, EmbeddedError> {
+    Err(EmbeddedError::WithoutManifests)
 }
 
 impl Embedded {

@@ -1,7 +1,9 @@
 //! Selectors for objects that have a Rust type, and for their kinds.
 
+use std::marker::PhantomData;
+
 use crate::object::selector::named::{NamesResource, Unnamed};
-use crate::object::selector::{Selector, SelectorError, SelectorName};
+use crate::object::selector::{Definition, Selector, SelectorError, SelectorName};
 use crate::object::typed::HasKind;
 
 impl Selector {
@@ -13,9 +15,41 @@ impl Selector {
             group: Some(K::group(&()).into_owned()),
             version: Some(K::version(&()).into_owned()),
             name: SelectorName::Plural(K::plural(&()).into_owned()),
+            definition: None,
         }
     }
 }
+
+/// Finds the definition of a type that derives `kube::CustomResource`. Generated code calls [`definition`](Self::definition) for any type: the
+/// inherent function takes precedence over that of [`Undefined`], which all types have.
+#[derive(Debug)]
+pub struct DefinedBy<T>(PhantomData<T>);
+
+impl<T> DefinedBy<T> {
+    /// Asks for the definition of the type.
+    #[must_use]
+    pub const fn ask() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T: kube::CustomResourceExt> DefinedBy<T> {
+    /// Returns the definition of the kind.
+    #[must_use]
+    pub fn definition(&self) -> Option<Definition> {
+        Some(Definition(|| serde_json::to_value(T::crd()).unwrap_or_default()))
+    }
+}
+
+/// A type without a definition: one that names a built-in kind, or that is no kind at all.
+pub trait Undefined {
+    /// Returns no definition.
+    fn definition(&self) -> Option<Definition> {
+        None
+    }
+}
+
+impl<T> Undefined for DefinedBy<T> {}
 
 impl<K: kube::Resource<DynamicType = ()>> NamesResource<K> for Unnamed {
     fn selector(self) -> Result<Selector, SelectorError> {

@@ -33,6 +33,7 @@ use crate::handler::timing::Timing;
 use crate::handler::webhook::{AdmissionKind, Webhook};
 use crate::object::body::Body;
 use crate::object::path::FieldPath;
+use crate::object::requests::Requests;
 use crate::object::resource::Resource;
 use crate::object::selector::Selector;
 
@@ -62,6 +63,8 @@ pub(crate) struct Handler {
     pub(crate) formerly_owns: Vec<Selector>,
     /// The kinds of objects that it refers to but does not own.
     pub(crate) watches: Vec<TargetKind>,
+    /// The requests that its function sends itself.
+    pub(crate) requires: Vec<Requests>,
     /// The types of the index that it fills; `None` for handlers that fill none.
     pub(crate) index: Option<IndexType>,
     /// The configuration of an admission handler's webhook.

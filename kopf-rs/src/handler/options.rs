@@ -24,6 +24,7 @@ use crate::handler::target::{IntoOwners, target_kind};
 use crate::handler::timing::{IntoPause, Timing};
 use crate::handler::webhook::{AdmissionKind, Webhook};
 use crate::object::path::FieldPath;
+use crate::object::requests::Requests;
 use crate::object::selector::Selector;
 
 /// A closure with an id and options, for a [`Registry`](crate::Registry).
@@ -81,6 +82,10 @@ macro_rules! options {
 options! {
     /// An opaque value for `cause.param()`. Default: none.
     param: fn param[T: Any + Send + Sync](param: T) |it| it.handler.param = Some(Arc::new(param));
+    /// Requests to the API server that the function sends itself, such as `"get,list pods"` or `"create deployments.apps"`: verbs, then
+    /// plurals with their groups. The operator's permissions (`--manifests`) include them. Can be given several times. Default: none.
+    requires: fn requires(requests: impl AsRef<str>)
+        |it| it.resolve(Requests::parse(requests.as_ref()), |handler, requests| handler.requires.push(requests));
     /// How to treat errors other than temporary and permanent ones. Default: [`ErrorsMode::Temporary`].
     errors: fn errors(errors: ErrorsMode) |it| it.handler.retry.errors = Some(errors);
     /// The total time for all attempts: seconds, or a `Duration`. Default: unlimited.
@@ -204,6 +209,7 @@ impl Callback {
             owns: Vec::new(),
             formerly_owns: Vec::new(),
             watches: Vec::new(),
+            requires: Vec::new(),
             index: None,
             webhook: Webhook::default(),
             param: None,

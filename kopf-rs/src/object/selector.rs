@@ -6,6 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::object::resource::Resource;
 
 pub(crate) mod named;
@@ -21,7 +23,25 @@ pub struct Selector {
     pub version: Option<String>,
     /// The name of the resource.
     pub name: SelectorName,
+    /// The definition of the kind, if a Rust type that has one names it.
+    pub(crate) definition: Option<Definition>,
 }
+
+/// Returns the definition of a kind, such as `MyApp::crd()`.
+#[derive(Clone, Copy, Debug)]
+pub struct Definition(
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only `--manifests` reads it"))]
+    pub(crate)  fn() -> Value,
+);
+
+impl PartialEq for Definition {
+    /// The other parts of a selector say which resources it selects.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Definition {}
 
 /// The name part of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +136,7 @@ impl Selector {
             group: None,
             version: None,
             name: SelectorName::Matching(ResourcePredicate(Arc::new(predicate))),
+            definition: None,
         }
     }
 
@@ -131,7 +152,15 @@ impl Selector {
         if name.text() == Some("") {
             return Err(SelectorError::new("expected the name of a resource, found an empty string"));
         }
-        Ok(Self { group, version, name })
+        Ok(Self { group, version, name, definition: None })
+    }
+
+    /// Adds the definition of the kind.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn defined_by(mut self, definition: Option<Definition>) -> Self {
+        self.definition = definition;
+        self
     }
 
     /// Parses `name`, `name.group`, `name.version.group`, `name.version.` (core), `name.v1` (core).
@@ -288,6 +317,7 @@ impl From<&Resource> for Selector {
             group: Some(resource.group.clone()),
             version: Some(resource.version.clone()),
             name: SelectorName::Plural(resource.plural.clone()),
+            definition: None,
         }
     }
 }

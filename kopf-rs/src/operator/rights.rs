@@ -1,53 +1,170 @@
-//! The permissions that instances with a shared Lease need, as objects for a cluster administrator.
+//! The permissions that the handlers, the Lease and the Events of an operator need.
 //!
-//! Must not know how the objects are printed.
+//! Pure. Must not know how the permissions are printed.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-/// A Lease, and the operator whose instances share it. Their `ServiceAccount` has the operator's name and is in the Lease's namespace.
+use crate::handler::definition::Handler;
+use crate::object::resource::Resource;
+use crate::object::rights::{Account, Rights};
+use crate::object::selector::Selector;
+use crate::operator::matching::ServedResource;
+use crate::operator::scope::Scope;
+
+/// What the permissions depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RightsSource<'a> {
+    /// All handlers, among them those without objects.
+    pub(crate) handlers: &'a [Arc<Handler>],
+    /// The resources that have handlers.
+    pub(crate) served: &'a [ServedResource],
+    /// All resources, among them those of children.
+    pub(crate) resources: &'a [Resource],
+    pub(crate) scope: &'a Scope,
+    /// True if handlers post Events.
+    pub(crate) posts_events: bool,
+    /// True if the operator detects new and removed kinds.
+    pub(crate) scans: bool,
+}
+
+/// A Lease, and the account of the instances that share it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SharedLease<'a> {
-    pub(crate) operator: &'a str,
+    pub(crate) account: Account<'a>,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
 }
 
-const RBAC: &str = "rbac.authorization.k8s.io";
+const LOOK: [&str; 3] = ["get", "list", "watch"];
+/// The verbs for children: created, changed and removed by name.
+const KEEP: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
+/// The verbs for children of former versions, which are only removed.
+const REMOVE: [&str; 4] = ["get", "list", "watch", "delete"];
 
-/// Returns the permissions, and a separate flow schema: with a queue of their own in the API server, renewals do not wait behind the
-/// operator's writes.
-pub(crate) fn rights(lease: SharedLease<'_>) -> Vec<Value> {
-    vec![role(lease), binding(lease), flow_schema(lease)]
+/// Returns the permissions of handlers.
+pub(crate) fn rights(source: RightsSource<'_>) -> Rights {
+    let mut rights = Rights::default();
+    let places = Places(source.scope);
+    for served in source.served {
+        places.permit(&mut rights, &served.resource, None, &LOOK);
+        if served.handlers.iter().any(|it| it.is_for_changes() || it.is_background()) {
+            places.permit(&mut rights, &served.resource, None, &["patch"]);
+            if served.resource.has_status_subresource() {
+                places.permit(&mut rights, &served.resource, Some("status"), &["patch"]);
+            }
+        }
+        for handler in &served.handlers {
+            of_others(&mut rights, source, (places, served), handler);
+        }
+    }
+    for requests in source.handlers.iter().flat_map(|it| &it.requires) {
+        let verbs: Vec<&str> = requests.verbs.iter().map(String::as_str).collect();
+        for requested in &requests.resources {
+            let is_it = |it: &&Resource| it.group == requested.group && it.plural == requested.plural;
+            let is_namespaced = source.resources.iter().find(is_it).is_none_or(|it| it.namespaced);
+            places.permit_in(&mut rights, is_namespaced, (&requested.group, &requested.name()), &verbs);
+        }
+    }
+    if source.posts_events && !source.served.is_empty() {
+        let events = Resource::built_in("events.k8s.io", "Event", true);
+        places.permit(&mut rights, &events, None, &["create", "patch"]);
+        if source.served.iter().any(|it| !it.resource.namespaced) && !places.are_all() {
+            rights.permit(Some("default"), &events.group, &[&events.plural], &["create", "patch"]);
+        }
+    }
+    if source.scans {
+        rights.permit(None, "apiextensions.k8s.io", &["customresourcedefinitions"], &["list", "watch"]);
+    }
+    if matches!(source.scope, Scope::Some(_)) {
+        rights.permit(None, "", &["namespaces"], &["list", "watch"]);
+    }
+    rights
 }
 
-/// Returns the role. RBAC cannot restrict the creation of objects by name.
-fn role(lease: SharedLease<'_>) -> Value {
-    let rule =
-        |verbs: Value| json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs});
-    let mut of_one = rule(json!(["get", "list", "watch", "update"]));
-    of_one["resourceNames"] = json!([lease.name]);
-    json!({
-        "apiVersion": format!("{RBAC}/v1"), "kind": "Role", "metadata": metadata(lease),
-        "rules": [of_one, rule(json!(["create"]))],
-    })
+/// Adds the permissions for the children of a handler, and for objects that it refers to.
+fn of_others(
+    rights: &mut Rights,
+    source: RightsSource<'_>,
+    (places, served): (Places<'_>, &ServedResource),
+    handler: &Handler,
+) {
+    let owns = handler.owns.iter().map(|it| (&it.selector, &KEEP[..]));
+    let formerly = handler.formerly_owns.iter().map(|it| (it, &REMOVE[..]));
+    let watches = handler.watches.iter().map(|it| (&it.selector, &LOOK[..]));
+    for (selector, verbs) in owns.chain(formerly).chain(watches) {
+        if let Some(resource) = preferred(selector, source.resources) {
+            places.permit(rights, resource, None, verbs);
+        }
+    }
+    if !handler.owns.is_empty() {
+        // The admission plugin OwnerReferencesPermissionEnforcement demands it for `blockOwnerDeletion`.
+        places.permit(rights, &served.resource, Some("finalizers"), &["update"]);
+    }
 }
 
-fn binding(lease: SharedLease<'_>) -> Value {
-    let account = json!({"kind": "ServiceAccount", "name": lease.operator, "namespace": lease.namespace});
-    json!({
-        "apiVersion": format!("{RBAC}/v1"), "kind": "RoleBinding", "metadata": metadata(lease),
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": named(lease)},
-        "subjects": [account],
-    })
+/// Returns the version of the resource that the operator watches.
+fn preferred<'a>(selector: &Selector, resources: &'a [Resource]) -> Option<&'a Resource> {
+    let found = selector.select(resources);
+    found.iter().find(|it| it.preferred).or(found.first()).copied()
 }
 
-fn flow_schema(lease: SharedLease<'_>) -> Value {
-    let account = json!({"name": lease.operator, "namespace": lease.namespace});
+/// Where an operator needs permissions for objects in namespaces.
+#[derive(Clone, Copy)]
+struct Places<'a>(&'a Scope);
+
+impl Places<'_> {
+    /// Returns true if the permissions are for all namespaces, because those that match a pattern may be created later.
+    fn are_all(self) -> bool {
+        match self.0 {
+            Scope::All => true,
+            Scope::Some(patterns) => !patterns.are_names(),
+        }
+    }
+
+    fn permit(self, rights: &mut Rights, resource: &Resource, subresource: Option<&str>, verbs: &[&str]) {
+        let plural = match subresource {
+            None => resource.plural.clone(),
+            Some(subresource) => format!("{}/{subresource}", resource.plural),
+        };
+        self.permit_in(rights, resource.namespaced, (&resource.group, &plural), verbs);
+    }
+
+    fn permit_in(
+        self,
+        rights: &mut Rights,
+        is_namespaced: bool,
+        (group, plural): (&str, &str),
+        verbs: &[&str],
+    ) {
+        let mut permit = |namespace| rights.permit(namespace, group, &[plural], verbs);
+        match self.0 {
+            Scope::Some(patterns) if is_namespaced && patterns.are_names() => {
+                patterns.literals().for_each(|namespace| permit(Some(namespace)));
+            }
+            _ => permit(None),
+        }
+    }
+}
+
+/// Returns the permissions that instances with a shared Lease need.
+pub(crate) fn rights_for(lease: SharedLease<'_>) -> Rights {
+    let leases = ("coordination.k8s.io", &["leases"][..]);
+    let mut rights = Rights::default();
+    rights.permit_named(Some(lease.namespace), leases, &[lease.name], &["get", "list", "watch", "update"]);
+    rights.permit(Some(lease.namespace), leases.0, leases.1, &["create"]);
+    rights
+}
+
+/// Returns a separate flow schema: with a queue of their own in the API server, renewals do not wait behind the operator's writes.
+pub(crate) fn flow_schema(lease: SharedLease<'_>) -> Value {
+    let account = json!({"name": lease.account.name, "namespace": lease.account.namespace});
     let asked = json!({
         "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "namespaces": [lease.namespace],
         "verbs": ["get", "create", "update"],
     });
-    let name = format!("{}-{}", lease.namespace, named(lease));
+    let name = format!("{}-{}-lease", lease.namespace, lease.name);
     json!({
         "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": {"name": name},
         "spec": {
@@ -60,33 +177,4 @@ fn flow_schema(lease: SharedLease<'_>) -> Value {
             }],
         },
     })
-}
-
-fn metadata(lease: SharedLease<'_>) -> Value {
-    json!({"name": named(lease), "namespace": lease.namespace})
-}
-
-fn named(lease: SharedLease<'_>) -> String {
-    format!("{}-lease", lease.name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_account_may_do_what_the_election_asks_for_and_no_more() {
-        let lease = SharedLease { operator: "op", namespace: "team", name: "turns" };
-        let [role, binding, flows]: [Value; 3] = rights(lease).try_into().expect("three");
-        assert_eq!(role["metadata"], json!({"name": "turns-lease", "namespace": "team"}));
-        assert_eq!(role["rules"][0]["resourceNames"], json!(["turns"]));
-        assert_eq!(role["rules"][1]["verbs"], json!(["create"]));
-        assert_eq!(binding["subjects"][0]["name"], "op");
-        assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
-        assert_eq!(flows["metadata"]["name"], "team-turns-lease");
-        assert_eq!(
-            flows["spec"]["rules"][0]["subjects"][0]["serviceAccount"],
-            json!({"name": "op", "namespace": "team"})
-        );
-    }
 }

@@ -56,6 +56,8 @@ mod answering;
 mod asking;
 mod leasing;
 mod logged_in;
+#[cfg(any(feature = "cli", test))]
+pub(crate) mod manifests;
 mod parts;
 mod peer;
 mod posting;

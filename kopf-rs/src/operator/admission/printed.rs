@@ -1,5 +1,5 @@
 //! Builds the webhook configurations, policies and definitions for administrators who apply them because the operator may not write them,
-//! and the roles for the objects that the operator writes itself.
+//! and the permissions for the objects that the operator writes itself.
 //!
 //! Reads only. Must not know how manifests are printed.
 
@@ -18,6 +18,7 @@ use crate::conversion::definition::{conversion, versions};
 use crate::conversion::graph::ConvertedKind;
 use crate::handler::validation_rule::DeclaredRule;
 use crate::handler::webhook::AdmissionKind;
+use crate::object::rights::Rights;
 use crate::operator::admission::files::text;
 use crate::operator::admission::policies::definition;
 use crate::operator::admission::setup::{AdmissionSetup, port_to_be};
@@ -26,7 +27,15 @@ use crate::state::naming;
 /// The address of the webhooks for the API server, and the trusted certificates.
 type Asked = (ClientConfig, String);
 
-/// Returns all manifests, for the namespaces in `found`, and for the kinds of handlers as the cluster serves them at present.
+/// The objects, and the permissions of the operator.
+pub(crate) struct Printed {
+    pub(crate) definitions: Vec<Value>,
+    /// The policies and webhook configurations.
+    pub(crate) others: Vec<Value>,
+    pub(crate) rights: Rights,
+}
+
+/// Returns all manifests, for the resources and namespaces in `found`.
 ///
 /// # Errors
 ///
@@ -34,8 +43,8 @@ type Asked = (ClientConfig, String);
 pub(crate) async fn printed(
     setup: &AdmissionSetup,
     rules: &[Arc<DeclaredRule>],
-    mut found: Found,
-) -> Result<Vec<Value>, String> {
+    found: &Found,
+) -> Result<Printed, String> {
     if let Some(problem) = setup.conversions.problem() {
         return Err(problem);
     }
@@ -46,16 +55,14 @@ pub(crate) async fn printed(
             Some((server.client_config(port), bundle(setup).await?))
         }
     };
-    let resources = setup.cluster.discover().await;
-    found.resources = resources.map_err(|error| error.to_string())?;
-    let source = PolicySource { rules, found: &found, domain: &naming::prefix(&setup.operator) };
-    let mut all = printed_definitions(setup, source, asked.as_ref()).await?;
-    all.extend(policies(source).into_iter().flat_map(|it| [it.policy, it.binding]));
+    let source = PolicySource { rules, found, domain: &naming::prefix(&setup.operator) };
+    let definitions = printed_definitions(setup, source, asked.as_ref()).await?;
+    let policies = policies(source).into_iter().flat_map(|it| [it.policy, it.binding]);
+    let mut others: Vec<Value> = policies.collect();
     if let Some(asked) = &asked {
-        all.extend(printed_webhooks(setup, asked, &found)?);
+        others.extend(printed_webhooks(setup, asked, found)?);
     }
-    all.extend(printed_rights(setup, needs_policies(source)));
-    Ok(all)
+    Ok(Printed { definitions, others, rights: needed_rights(setup, needs_policies(source)) })
 }
 
 /// Returns the definitions with their rules, and with the address of the converter.
@@ -101,8 +108,8 @@ fn with_converter(kind: &ConvertedKind, found: &Value, (client, bundle): &Asked)
     Ok(conversion(&client_config(client, &kind.path(), bundle)))
 }
 
-/// Returns the roles for the objects that the operator writes itself, by its present settings.
-fn printed_rights(setup: &AdmissionSetup, has_policies: bool) -> Vec<Value> {
+/// Returns the permissions for the objects that the operator writes itself, by its present settings.
+fn needed_rights(setup: &AdmissionSetup, has_policies: bool) -> Rights {
     let admission = &setup.settings.admission;
     let secret = setup.secret().filter(|_| admission.certificate_file.is_none());
     let secret = secret.as_ref().and_then(|it| Some((it.namespace.as_deref()?, it.name.as_str())));
@@ -120,7 +127,6 @@ fn printed_rights(setup: &AdmissionSetup, has_policies: bool) -> Vec<Value> {
     let converted = setup.conversions.kinds().iter();
     let definitions: Vec<_> = converted.filter(|_| managed.is_some()).map(|it| it.name.clone()).collect();
     rights(RightsSource {
-        operator: &setup.operator,
         secret,
         configurations: managed.map(|name| (name, kinds.as_slice())),
         owner: setup.own_namespace().filter(|_| setup.persists()),

@@ -103,7 +103,7 @@ pub(super) fn not_served_at(address: &str, error: &std::io::Error) -> String {
 
 /// Returns the port of an endpoint that is not started yet.
 #[cfg(any(feature = "cli", test))]
-pub(super) fn port_to_be(server: &AdmissionServer, admission: &Admission) -> Result<u16, String> {
+pub(crate) fn port_to_be(server: &AdmissionServer, admission: &Admission) -> Result<u16, String> {
     let addresses = addresses(server, admission)?;
     let port = addresses.first().map_or(0, SocketAddr::port);
     match server {

@@ -23,9 +23,6 @@ use crate::operator::settings::Settings;
 use crate::rt::task;
 use crate::state::naming;
 
-#[cfg(any(feature = "cli", test))]
-mod manifests;
-
 impl CheckedOperator {
     /// Starts the webhooks, if there is any.
     pub(super) async fn admission(
@@ -69,7 +66,7 @@ impl CheckedOperator {
         }
     }
 
-    fn setup_of_webhooks(
+    pub(super) fn setup_of_webhooks(
         &self,
         settings: &Settings,
         cluster: &Cluster,

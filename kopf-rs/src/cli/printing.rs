@@ -1,0 +1,105 @@
+//! `--manifests`: prints everything that installs the operator, as YAML.
+//!
+//! Without `--kubeconfig` and `--context`, the kinds come from the Rust types of handlers, from files, and from Kubernetes itself: an API
+//! server in this process serves them. This module does not know which objects an operator needs.
+
+use std::error::Error;
+use std::io::Write;
+use std::process::ExitCode;
+
+use kopf_rs_flags::{Flags, LogFormat};
+use serde_json::Value;
+
+use crate::cli::connecting::{checked_connection, complete};
+use crate::cli::embedded;
+use crate::cli::manifests;
+use crate::cluster::{Client, Cluster};
+use crate::operator::run::Operator;
+use crate::operator::run::manifests::Install;
+
+/// Prints the objects in the order in which they are to be applied.
+pub(super) fn print(operator: Operator, flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+    let mut definitions = operator.definitions();
+    let files = manifests::read(&flags.cluster.apply)?.into_iter().map(|it| it.object);
+    definitions.extend(files.filter(|it| it["kind"] == "CustomResourceDefinition"));
+    let wanted = &flags.manifests;
+    let install = Install {
+        namespace: wanted.install_namespace.clone(),
+        image: wanted.image.clone(),
+        replicas: wanted.replicas,
+        args: args(flags),
+        definitions,
+    };
+    let printed = complete(async {
+        let client = client(flags, &install.definitions).await?;
+        Ok(operator.manifests(client, install).await?)
+    })?;
+    if !printed.undefined.is_empty() {
+        return Err(undefined(&printed.undefined, asks_server(flags)).into());
+    }
+    let text = serde_saphyr::to_string_multiple(&printed.objects)?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn asks_server(flags: &Flags) -> bool {
+    flags.cluster.connection.kubeconfig.is_some() || flags.cluster.connection.context.is_some()
+}
+
+/// Returns a client of a server that serves the kinds of the operator.
+async fn client(flags: &Flags, definitions: &[Value]) -> Result<Client, Box<dyn Error>> {
+    if asks_server(flags) {
+        return Ok(checked_connection(&flags.cluster.connection).await?.client);
+    }
+    let client = embedded::in_memory()?;
+    let cluster = Cluster::new(client.clone());
+    for definition in definitions {
+        let applied = cluster.apply_manifest(definition).await;
+        applied.map_err(|error| {
+            format!("the definition {} is refused: {error}", definition["metadata"]["name"])
+        })?;
+    }
+    Ok(client)
+}
+
+/// Returns the error for kinds that nothing defines.
+fn undefined(kinds: &[String], asks_server: bool) -> String {
+    let kinds = kinds.join(", ");
+    if asks_server {
+        return format!(
+            "the server does not serve {kinds}: create the definitions first, or fix the names in the handlers"
+        );
+    }
+    format!(
+        "nothing defines {kinds}: expected a Rust type that derives `kube::CustomResource` in the attribute of a handler, such as \
+         `#[on_create(MyApp)]`, or a file with the definition (--apply crd.yaml); --kubeconfig or --context asks a server that has it"
+    )
+}
+
+/// Returns the flags that the operator needs in the cluster, too.
+fn args(flags: &Flags) -> Vec<String> {
+    let Flags { scope, state, peering, lease, health, log, .. } = flags;
+    let on = |name: &str, is_on: bool| is_on.then(|| name.to_owned());
+    let given = |name: &str, value: Option<&str>| value.map(|value| format!("{name}={value}"));
+    let namespaces = scope.namespaces.iter().map(|it| format!("--namespace={it}"));
+    let priority = peering.priority().map(|it| it.to_string());
+    let lease = lease.lease.as_deref().map(|name| match name {
+        "" => "--lease".to_owned(),
+        name => format!("--lease={name}"),
+    });
+    let others = [
+        on("--all-namespaces", scope.all_namespaces),
+        given("--name", state.name.as_deref()),
+        on("--kopf-compatible", state.kopf_compatible),
+        on("--standalone", peering.standalone),
+        given("--peering", peering.peering.as_deref()),
+        given("--priority", priority.as_deref()),
+        lease,
+        given("--metrics", health.metrics.as_deref()),
+        on("--verbose", log.verbose),
+        on("--debug", log.debug),
+        on("--quiet", log.quiet),
+        on("--log-format=json", log.log_format == LogFormat::Json),
+    ];
+    namespaces.chain(others.into_iter().flatten()).collect()
+}
