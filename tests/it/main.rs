@@ -51,6 +51,7 @@ mod myingress;
 mod operating;
 mod operators;
 mod owned;
+mod packages;
 mod patching;
 mod peering;
 mod posting;
