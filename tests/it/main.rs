@@ -84,4 +84,5 @@ mod watches;
 mod webhooks;
 mod why;
 mod wording;
+mod workflows;
 mod writes;
