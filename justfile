@@ -31,3 +31,11 @@ apiserver:
 # What each object costs, and the size of a program, against their limits
 costs:
     ./test costs
+
+# The packages of the published crates, each built from its package alone
+package:
+    ./test package
+
+# Versions, all tests, a commit and a tag: docs/releasing.md
+release VERSION:
+    ./release {{VERSION}}

@@ -1,4 +1,4 @@
-//! Programs of the Kubernetes project, built from Go modules once per machine.
+//! Programs of the Kubernetes project and a few tools, built from Go modules once per machine.
 //!
 //! The modules under `tests/cluster/` pin all versions (`go.mod`, `go.sum`); the repository contains no binaries. The binaries lie outside
 //! the repository, in a folder named by the hash of those files: a change of versions builds them again, and every checkout on the machine
@@ -28,6 +28,8 @@ pub enum Tool {
     Helm,
     /// Promtool, which evaluates Prometheus rules.
     Promtool,
+    /// Actionlint, which checks workflows of GitHub.
+    Actionlint,
 }
 
 impl Tool {
@@ -39,6 +41,7 @@ impl Tool {
             Self::Kubectl => "kubectl",
             Self::Helm => "helm",
             Self::Promtool => "promtool",
+            Self::Actionlint => "actionlint",
         }
     }
 
@@ -48,6 +51,7 @@ impl Tool {
             Self::Etcd => "etcd",
             Self::Helm => "helm",
             Self::Promtool => "prometheus",
+            Self::Actionlint => "actionlint",
             _ => "kubernetes",
         }
     }
@@ -57,6 +61,7 @@ impl Tool {
             Self::Etcd => "go.etcd.io/etcd/server/v3".to_owned(),
             Self::Helm => "helm.sh/helm/v4/cmd/helm".to_owned(),
             Self::Promtool => "github.com/prometheus/prometheus/cmd/promtool".to_owned(),
+            Self::Actionlint => "github.com/rhysd/actionlint/cmd/actionlint".to_owned(),
             other => format!("k8s.io/kubernetes/cmd/{}", other.file()),
         }
     }
