@@ -16,6 +16,10 @@ test:
 doc:
     ./test doc
 
+# The book, and its links
+book:
+    ./test book
+
 # The minimum Rust version
 msrv:
     ./test msrv

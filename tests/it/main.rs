@@ -10,6 +10,7 @@ mod attempt_keys;
 mod bad_input;
 mod beside;
 mod blocking;
+mod book;
 mod child_contests;
 mod child_histories;
 mod child_lives;

@@ -1,5 +1,5 @@
-//! Follows README.md and `docs/first-operator.md` literally except for one path and one profile: runs their commands, writes their
-//! files, and checks the output lines that they show.
+//! Follows README.md, `docs/first-operator.md` and the tutorial of the book literally except for one path and one profile: runs their
+//! commands, writes their files, and checks the output lines that they show.
 //!
 //! The doctests of kopf-rs also compile their Rust code. Crates of the tour use the versions and the profile of this repository, so that
 //! cargo does not build the dependencies again.
@@ -139,6 +139,27 @@ async fn the_tour_leads_to_a_handled_object() {
     for line in shown {
         assert_eq!(end.said.matches(line).count(), runs, "{line}\n{}", end.said);
     }
+}
+
+#[tokio::test]
+async fn the_tutorial_leads_to_a_kind_of_its_own() {
+    let tutorial = page("docs/book/src/tutorial/own-kind.md");
+    let blocks = blocks(&tutorial);
+    let folder = Away::new("tutorial");
+    folder.profile();
+    let program = kopf_rs(&[]);
+    let programs = Path::new(program.get_program()).parent().expect("a program is in a folder");
+    let path = std::env::var("PATH").expect("a PATH");
+    let mut command = shell(&script(&blocks), &folder.0, &program);
+    command.env("PATH", format!("{}:{path}", programs.display())).env("CARGO_NET_OFFLINE", "true");
+    let texts = blocks.iter().filter(|block| block.language == "text");
+    let shown: Vec<&str> = texts.flat_map(|block| block.text.lines()).collect();
+    assert_eq!(shown.len(), 3, "the tutorial shows what is to be seen: {shown:?}");
+    let end = ended(command).await;
+    end.with(0, &shown);
+    // The test of the page, beside those of the crate as it is created.
+    end.with(0, &["test tests::the_config_map_follows_its_page ... ok"]);
+    assert!(!end.said.contains("warning"), "{}", end.said);
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "a panic is how a harness fails its test")]
 
+#[cfg(doctest)]
+mod book;
 mod built;
 mod lines;
 mod play;
