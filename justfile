@@ -36,9 +36,13 @@ apiserver:
 costs:
     ./test costs
 
-# The packages of the published crates, each built from its package alone
+# The packages of the published crates
 package:
     ./test package
+
+# The published crates, each built from its package alone
+unpacked:
+    ./test unpacked
 
 # Versions, all tests, a commit and a tag: docs/releasing.md
 release VERSION:

@@ -1,6 +1,7 @@
 //! The crates that are published on crates.io: which ones, what their manifests tell there, and which files their packages contain.
 //!
-//! `./test package` packages and builds them. This module has the rules that cargo does not check; it must not build anything.
+//! `./test package` packages them, and `./test unpacked` builds them from their packages. This module has the rules that cargo does not check, and
+//! those that a build would check late; it must not build anything.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -144,6 +145,37 @@ fn wrong_files(files: &str, more: &[&str]) -> Vec<String> {
     missing.chain(foreign).collect()
 }
 
+/// Returns the files that the code of a package includes, but that the package does not contain. Only tests may do so: nobody runs
+/// those of a package.
+fn left_out(file: &str, code: &str, files: &BTreeSet<&str>) -> Vec<String> {
+    let code = code.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let mut before = "";
+    let mut included = Vec::new();
+    for line in code.lines() {
+        let is_built = !before.contains("doctest") && !line.trim_start().starts_with("//");
+        let rest = line.split_once("include_str!(\"").filter(|_| is_built);
+        included.extend(rest.and_then(|(_, rest)| rest.split('"').next()));
+        before = line;
+    }
+    let missing = included.iter().map(|name| beside(file, name)).filter(|path| !files.contains(&**path));
+    missing.map(|path| format!("{file} includes {path}")).collect()
+}
+
+/// Returns the path of a file that another one names relative to itself.
+fn beside(file: &str, name: &str) -> String {
+    let mut path: Vec<&str> = file.split('/').collect();
+    path.pop();
+    for part in name.split('/') {
+        match part {
+            ".." if path.last().is_some_and(|last| *last != "..") => {
+                path.pop();
+            }
+            part => path.push(part),
+        }
+    }
+    path.join("/")
+}
+
 /// Returns the lines of manifests in a page that name another version of our crates.
 fn other_versions<'a>(page: &'a str, version: &str) -> Vec<&'a str> {
     let minor = version.rsplit_once('.').map_or(version, |(minor, _)| minor);
@@ -193,9 +225,14 @@ fn manifests_tell_what_crates_io_shows() {
 #[test]
 fn packages_contain_what_a_build_needs() {
     let mut wrong = Vec::new();
-    for Published { name, workspace, more, .. } in &PUBLISHED {
+    for Published { name, folder, workspace, more } in &PUBLISHED {
         let files = cargo(workspace, &["package", "--list", "--allow-dirty", "--offline", "-p", name]);
         wrong.extend(wrong_files(&files, more).into_iter().map(|it| format!("{name}: {it}")));
+        let files: BTreeSet<&str> = files.lines().collect();
+        for file in files.iter().filter(|file| file.ends_with(".rs")) {
+            let code = page(&format!("{folder}/{file}"));
+            wrong.extend(left_out(file, &code, &files).into_iter().map(|it| format!("{name}: {it}")));
+        }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -255,6 +292,10 @@ fn each_rule_finds_a_bad_package() {
     assert_eq!(out_of_order(&package, &["earlier"]), ["later =1.2.3", "earlier ^1.2.3"]);
     let files = "README.md\nLICENSE-MIT\nCargo.toml\nCargo.toml.orig\nCargo.lock\n.cargo_vcs_info.json\nsrc/lib.rs\ntests/it.rs\ndocs/a.md";
     assert_eq!(wrong_files(files, &["docs/"]), ["LICENSE-APACHE is missing", "tests/it.rs is of no use"]);
+    let code = "a(include_str!(\"../docs/a.md\"));\n// include_str!(\"b\")\n#[cfg(doctest)]\n#[doc = include_str!(\"../../c.md\")]\nstruct C;\n\
+                #[doc = include_str!(\"../../d.md\")]\nstruct D;\n#[cfg(test)]\nmod tests {\ninclude_str!(\"e\")";
+    let there = BTreeSet::from(["docs/a.md"]);
+    assert_eq!(left_out("src/lib.rs", code, &there), ["src/lib.rs includes ../d.md"]);
     let page = "kopf-rs = \"1.1\"\nkopf-rs = { version = \"1.2\" }\nkopf-rs is a framework\nserde = \"1\"";
     assert_eq!(other_versions(page, "1.2.3"), ["kopf-rs = \"1.1\""]);
     assert_eq!(example("a\n```rust,no_run\nb();\n```\n```rust\nc();\n```"), Some("b();\n"));
