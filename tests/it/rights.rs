@@ -17,6 +17,7 @@ scenarios! {
     an_object_that_may_not_be_read_by_itself_is_listed;
     a_daemon_whose_object_may_not_be_read_by_itself_ends_well;
     once_ends_without_permission_to_patch;
+    a_namespace_that_does_not_exist_is_reported;
     without_namespaces_to_list_the_named_ones_are_served;
     namespaces_that_are_given_by_name_need_not_be_listed;
     a_handler_for_unwatchable_namespaces_is_reported_with_its_rule;
@@ -262,6 +263,18 @@ async fn once_ends_without_permission_to_patch(cluster: TestCluster) {
         let kind = format!("{KIND}.v1.{} cannot be written: ", test.group);
         assert!(told.starts_with(&kind) && told.contains(&format!("\"{name}\" is forbidden")), "{told}");
     }
+}
+
+async fn a_namespace_that_does_not_exist_is_reported(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let absent = format!("{}-absent", test.cluster.namespace());
+    let registry = Registry::new().on_create(test.selector(), test.noting("create_fn"));
+    let named = everywhere(registry).namespaces([test.cluster.namespace(), &absent, "also-absent-*"]);
+    let ended = Working::start_as(test.cluster.client(), named.once()).end().await;
+    let told = format!("These namespaces do not exist: {absent} (");
+    let [unserved] = &ended.expect("it ends").unserved[..] else { panic!("one line") };
+    assert!(unserved.starts_with(&told), "{unserved}");
+    assert_told(&test, &[told], 1).await;
 }
 
 async fn without_namespaces_to_list_the_named_ones_are_served(cluster: TestCluster) {

@@ -58,6 +58,10 @@ happenings! {
             } else {
                 ": only namespaces given by name are served"
             }, listed(names);
+        /// Namespaces that are given by name do not exist.
+        NamespacesMissing { names: Vec<String> }
+            => WARN, "These namespaces do not exist: {} (objects are handled as soon as their namespace is created; check the names in -n)",
+            listed(names);
         /// The operator has started to serve these resources to its handlers.
         Begun { resources: Vec<Resource> } => INFO, "Serving {}.", listed(resources);
         /// All objects found at startup are indexed, so handlers may run.

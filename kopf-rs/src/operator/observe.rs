@@ -375,6 +375,10 @@ impl Observer {
         if let Some(board) = &self.setup.board {
             board.discovered(&matched.unserved, self.namespaces.are_known());
         }
+        let names = self.namespaces.missing();
+        if !names.is_empty() {
+            matched.unserved.push(Serving::NamespacesMissing { names });
+        }
         self.unserved.replace(matched.unserved);
         self.peerings.publish_pause();
         matched.is_unresolved
@@ -480,7 +484,10 @@ impl Discovery {
 }
 
 /// Returns whether one of these handlers is, or may become, responsible for a custom kind, so that definitions must be watched.
-fn new_kinds_matter<'a>(handlers: impl IntoIterator<Item = &'a Handler>, resources: &[Resource]) -> bool {
+pub(crate) fn new_kinds_matter<'a>(
+    handlers: impl IntoIterator<Item = &'a Handler>,
+    resources: &[Resource],
+) -> bool {
     let is_built_in = |selector: &Selector| {
         let found = selector.select(resources);
         selector.is_specific() && !found.is_empty() && found.iter().all(|it| !it.is_custom())

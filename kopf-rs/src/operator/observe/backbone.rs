@@ -55,6 +55,13 @@ impl Namespaces {
         self.patterns.as_ref().map(|_| &self.found)
     }
 
+    /// Returns the namespaces that are given by name and do not exist.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let literals = self.patterns.iter().flat_map(Patterns::literals);
+        let missing = literals.filter(|it| self.state == State::Known && !self.found.contains(*it));
+        missing.map(str::to_owned).collect()
+    }
+
     /// Processes an event. Returns whether the set of namespaces has changed.
     pub(super) fn on_event(&mut self, event: WatchEvent) -> bool {
         match event {
