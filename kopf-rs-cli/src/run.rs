@@ -26,7 +26,7 @@ pub(crate) enum RunError {
          make them use the same one"
     )]
     TwoKopfs { one: String, other: String },
-    #[error("{}: no kopf-rs library there (expected its Cargo.toml)", .0.display())]
+    #[error("{}: no kopf-rs library there\n  expected the folder `kopf-rs` of its repository, with the Cargo.toml of the package `kopf-rs`", .0.display())]
     NoKopfThere(PathBuf),
 }
 
@@ -175,8 +175,14 @@ pub(crate) fn kopf_of_folder(folder: Option<&Path>) -> Result<Kopf, RunError> {
         return Ok(own_kopf());
     };
     let real = folder.canonicalize().ok();
-    let real = real.filter(|real| real.join("Cargo.toml").is_file());
+    let real = real.filter(|real| is_kopf(&real.join("Cargo.toml")));
     real.map(|real| Kopf::at(&real)).ok_or_else(|| RunError::NoKopfThere(folder.to_owned()))
+}
+
+fn is_kopf(manifest: &Path) -> bool {
+    let text = std::fs::read_to_string(manifest).ok();
+    let manifest = text.and_then(|text| text.parse::<toml::Table>().ok());
+    manifest.is_some_and(|it| it.get("package").and_then(|it| it.get("name")?.as_str()) == Some("kopf-rs"))
 }
 
 /// Returns the checkout that this program was built from, or else its version.

@@ -79,7 +79,10 @@ impl Source {
         } else if real.is_dir() {
             real.join("Cargo.toml")
         } else {
-            return Err(unfit(path, " is neither the folder of a crate nor a .rs file"));
+            return Err(unfit(
+                path,
+                " is neither the folder of a crate nor a .rs file\n  to apply objects, name the operator and the file: kopf-rs run OPERATOR --apply FILE",
+            ));
         };
         if !manifest.is_file() {
             return Err(unfit(path, format_args!(" has no Cargo.toml{}", instead(path))));

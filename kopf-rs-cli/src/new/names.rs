@@ -149,8 +149,13 @@ impl Kind {
             return refused(format!("`{group}` is no group: expected a domain, such as example.com"));
         }
         if !group.contains('.') || is_of_kubernetes("k8s.io") || is_of_kubernetes("kubernetes.io") {
+            let problem = if group.contains('.') {
+                "is one of Kubernetes"
+            } else {
+                "has no dot, as only groups of Kubernetes"
+            };
             return refused(format!(
-                "the group `{group}` is one of Kubernetes\n  expected a domain of yours, such as example.com. For objects of a kind \
+                "the group `{group}` {problem}\n  expected a domain of yours, such as example.com. For objects of a kind \
                  that exists, write a handler by hand: #[on_create(\"{group}\", \"{version}\", \"{}\")]",
                 plural_of(kind)
             ));
@@ -167,7 +172,7 @@ impl Kind {
         }
         if TYPES.contains(&kind) {
             return refused(format!(
-                "the kind `{kind}` has the name of a type that the operator's code uses"
+                "the kind `{kind}` has the name of a type that the operator's code uses\n  choose another name, such as My{kind}"
             ));
         }
         Ok(Self { group: group.to_owned(), version: version.to_owned(), name: kind.to_owned() })

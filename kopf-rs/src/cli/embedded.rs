@@ -41,7 +41,7 @@ pub(crate) enum EmbeddedError {
     )]
     WithoutManifests,
     #[cfg(feature = "embedded")]
-    #[error("--embedded: {0}")]
+    #[error("--embedded: {0}; choose another port, or give none for any free one")]
     Listen(#[from] kopf_rs_apiserver::ListenError),
     #[cfg(feature = "embedded")]
     #[error("--embedded: cannot write {}: {error}", .path.display())]

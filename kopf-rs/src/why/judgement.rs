@@ -311,9 +311,12 @@ fn of_object(evidence: &Evidence<'_>, lines: &mut Vec<EvidenceLine>) {
     if explained.old_is_unknown {
         lines.push(said("last handled", "only a digest of the last-handled state is stored"));
     } else if !explained.diff.is_empty() && !is_secret(body) {
-        let fields = explained.diff.iter().map(|item| item.field.to_string());
-        let fields: Vec<_> = fields.collect();
-        lines.push(said("last handled", format!("since then, these have changed: {}", fields.join(", "))));
+        let fields: Vec<_> = explained.diff.iter().map(|item| item.field.to_string()).collect();
+        // A new object differs as a whole.
+        if fields.iter().all(|it| !it.is_empty()) {
+            lines
+                .push(said("last handled", format!("since then, these have changed: {}", fields.join(", "))));
+        }
     }
     for (id, record) in &explained.subhandlers {
         let state = match (record.success, record.failure) {
