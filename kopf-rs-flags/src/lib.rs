@@ -212,16 +212,16 @@ pub struct HealthFlags {
 pub struct ManifestsFlags {
     /// Print everything that installs the operator, for `kubectl apply -f -`, and exit: the definitions of Rust types and of --apply, the
     /// service account with the permissions that the handlers need, webhook configurations, policies, and a Deployment with the other
-    /// flags of this command line. Asks the server of --kubeconfig or --context, or else none
+    /// flags of this command line. Asks no server unless --kubeconfig or --context is given
     #[arg(long, conflicts_with_all = ["embedded", "once"])]
     pub manifests: bool,
     /// With --manifests, the image of the operator [default: the operator's name]
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
     /// With --manifests, the namespace that the operator itself runs in [default: the operator's name]
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
     pub install_namespace: Option<String>,
-    /// With --manifests, the number of Pods; more than one need --lease [default: 1, or 2 with --lease]
+    /// With --manifests, the number of Pods; more than one Pod needs --lease [default: 1, or 2 with --lease]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub replicas: Option<u16>,
 }
@@ -357,7 +357,7 @@ impl Flags {
             self.scope.namespaces.clear();
         }
         let scope = self.scope.scope(env, command)?;
-        if let Some(problem) = self.manifests.problem(&self.lease) {
+        if let Some(problem) = self.manifests.problem() {
             return Err(command.error(ErrorKind::MissingRequiredArgument, problem));
         }
         Ok((self, scope))
@@ -368,19 +368,11 @@ impl Flags {
 
 impl ManifestsFlags {
     /// Returns the flag that is missing, if any.
-    fn problem(&self, lease: &LeaseFlags) -> Option<&'static str> {
+    fn problem(&self) -> Option<&'static str> {
         let shapes = self.image.is_some() || self.install_namespace.is_some() || self.replicas.is_some();
-        if shapes && !self.manifests {
-            Some(
-                "--image, --install-namespace and --replicas shape what --manifests prints: expected --manifests",
-            )
-        } else if self.replicas.is_some_and(|it| it > 1) && lease.lease.is_none() {
-            Some(
-                "--replicas: several Pods would handle the same objects: expected --lease, which lets one of them work",
-            )
-        } else {
-            None
-        }
+        (shapes && !self.manifests).then_some(
+            "--image, --install-namespace and --replicas shape what --manifests prints: expected --manifests",
+        )
     }
 }
 
@@ -388,6 +380,16 @@ impl ManifestsFlags {
 fn is_plain(namespace: &str) -> bool {
     let is_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
     !namespace.is_empty() && namespace.chars().all(is_of_a_name)
+}
+
+/// Validates the name of a namespace.
+fn namespace(text: &str) -> Result<String, String> {
+    let is_of_a_label = |it: u8| matches!(it, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    let is_label = text.bytes().all(is_of_a_label) && !text.starts_with('-') && !text.ends_with('-');
+    if is_label && (1..=63).contains(&text.len()) {
+        return Ok(text.to_owned());
+    }
+    Err("expected at most 63 lowercase letters, digits and dashes, such as my-operator".to_owned())
 }
 
 /// Validates `KIND/NAME` or `KIND/NAMESPACE/NAME`.

@@ -210,7 +210,7 @@ fn start(name: Option<&str>, title: &'static str, version: &'static str, equip: 
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
     let service = flags.state.name.as_deref().unwrap_or(title);
     log_and_trace(service, &flags, || {
-        let ended = serve(name, &flags, scope, equip);
+        let ended = serve(name, &flags, &scope, equip);
         ended.unwrap_or_else(|error| {
             complain(error.as_ref(), flags.log.log_format);
             code_of(error.as_ref())
@@ -221,15 +221,15 @@ fn start(name: Option<&str>, title: &'static str, version: &'static str, equip: 
 fn serve(
     name: Option<&str>,
     flags: &Flags,
-    scope: Scope,
+    scope: &Scope,
     equip: Equip<'_>,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let operator = operator(name, flags, scope)?;
+    let operator = operator(name, flags, scope.clone())?;
     if let Some(object) = &flags.why.why {
         return why::explain(operator, object, flags);
     }
     if flags.manifests.manifests {
-        return printing::print(operator, flags);
+        return printing::print(operator, flags, scope);
     }
     session(operator, &flags.cluster, equip)
 }
@@ -276,7 +276,7 @@ fn complain(error: &dyn Error, format: LogFormat) {
 fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     let operator = error.downcast_ref().is_some_and(|error| {
         use OperatorError::{
-            Liveness, MissingState, Name, Namespaces, NoHandlers, Persistence, Registry, Settings,
+            Liveness, Manifests, MissingState, Name, Namespaces, NoHandlers, Persistence, Registry, Settings,
         };
         matches!(
             error,
@@ -288,6 +288,7 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
                 | Persistence(_)
                 | Liveness(_)
                 | Settings(_)
+                | Manifests(_)
         )
     });
     #[cfg(feature = "metrics")]

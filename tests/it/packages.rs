@@ -229,7 +229,7 @@ fn packages_contain_what_a_build_needs() {
         let files = cargo(workspace, &["package", "--list", "--allow-dirty", "--offline", "-p", name]);
         wrong.extend(wrong_files(&files, more).into_iter().map(|it| format!("{name}: {it}")));
         let files: BTreeSet<&str> = files.lines().collect();
-        for file in files.iter().filter(|file| file.ends_with(".rs")) {
+        for file in files.iter().filter(|file| Path::new(file).extension() == Some("rs".as_ref())) {
             let code = page(&format!("{folder}/{file}"));
             wrong.extend(left_out(file, &code, &files).into_iter().map(|it| format!("{name}: {it}")));
         }

@@ -7,7 +7,9 @@ use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
-use kopf_rs_flags::{Flags, LogFormat};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use kopf_rs_flags::{Flags, LogFormat, Scope};
 use serde_json::Value;
 
 use crate::cli::connecting::{checked_connection, complete};
@@ -16,9 +18,13 @@ use crate::cli::manifests;
 use crate::cluster::{Client, Cluster};
 use crate::operator::run::Operator;
 use crate::operator::run::manifests::Install;
+use crate::operator::settings::configuration::variables;
+
+/// The default of `--log-refkey`.
+const DEFAULT_REFKEY: &str = "object";
 
 /// Prints the objects in the order in which they are to be applied.
-pub(super) fn print(operator: Operator, flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
+pub(super) fn print(operator: Operator, flags: &Flags, scope: &Scope) -> Result<ExitCode, Box<dyn Error>> {
     let mut definitions = operator.definitions();
     let files = manifests::read(&flags.cluster.apply)?.into_iter().map(|it| it.object);
     definitions.extend(files.filter(|it| it["kind"] == "CustomResourceDefinition"));
@@ -27,7 +33,9 @@ pub(super) fn print(operator: Operator, flags: &Flags) -> Result<ExitCode, Box<d
         namespace: wanted.install_namespace.clone(),
         image: wanted.image.clone(),
         replicas: wanted.replicas,
-        args: args(flags),
+        args: args(flags, scope),
+        variables: variables(),
+        settings: settings(flags)?,
         definitions,
     };
     let printed = complete(async {
@@ -40,6 +48,12 @@ pub(super) fn print(operator: Operator, flags: &Flags) -> Result<ExitCode, Box<d
     let text = serde_saphyr::to_string_multiple(&printed.objects)?;
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the text of the settings file.
+fn settings(flags: &Flags) -> std::io::Result<Option<String>> {
+    let file = flags.settings.settings.as_ref().filter(|it| !it.as_os_str().is_empty());
+    file.map(std::fs::read_to_string).transpose()
 }
 
 fn asks_server(flags: &Flags) -> bool {
@@ -77,18 +91,23 @@ fn undefined(kinds: &[String], asks_server: bool) -> String {
 }
 
 /// Returns the flags that the operator needs in the cluster, too.
-fn args(flags: &Flags) -> Vec<String> {
-    let Flags { scope, state, peering, lease, health, log, .. } = flags;
+fn args(flags: &Flags, scope: &Scope) -> Vec<String> {
+    let Flags { state, peering, lease, health, log, .. } = flags;
     let on = |name: &str, is_on: bool| is_on.then(|| name.to_owned());
     let given = |name: &str, value: Option<&str>| value.map(|value| format!("{name}={value}"));
-    let namespaces = scope.namespaces.iter().map(|it| format!("--namespace={it}"));
+    let scope: Vec<String> = match scope {
+        Scope::Unsaid => Vec::new(),
+        Scope::Cluster => vec!["--all-namespaces".to_owned()],
+        Scope::Namespaces(patterns) => patterns.iter().map(|it| format!("--namespace={it}")).collect(),
+    };
+    let format = log.log_format.to_possible_value().filter(|_| log.log_format != LogFormat::default());
+    let refkey = Some(&*log.log_refkey).filter(|it| *it != DEFAULT_REFKEY);
     let priority = peering.priority().map(|it| it.to_string());
     let lease = lease.lease.as_deref().map(|name| match name {
         "" => "--lease".to_owned(),
         name => format!("--lease={name}"),
     });
     let others = [
-        on("--all-namespaces", scope.all_namespaces),
         given("--name", state.name.as_deref()),
         on("--kopf-compatible", state.kopf_compatible),
         on("--standalone", peering.standalone),
@@ -99,7 +118,10 @@ fn args(flags: &Flags) -> Vec<String> {
         on("--verbose", log.verbose),
         on("--debug", log.debug),
         on("--quiet", log.quiet),
-        on("--log-format=json", log.log_format == LogFormat::Json),
+        given("--log-format", format.as_ref().map(PossibleValue::get_name)),
+        given("--log-refkey", refkey),
+        on("--log-prefix", log.log_prefix == Some(true)),
+        on("--no-log-prefix", log.no_log_prefix),
     ];
-    namespaces.chain(others.into_iter().flatten()).collect()
+    scope.into_iter().chain(others.into_iter().flatten()).collect()
 }

@@ -85,9 +85,9 @@ impl Rights {
 }
 
 fn role(account: Account<'_>, namespace: Option<&str>, permitted: &BTreeMap<Permitted, Verbs>) -> [Value; 2] {
-    // Operators of one name in several namespaces need separate cluster roles.
+    // Operators of one name in several namespaces need separate cluster roles. The name of a namespace has no dot.
     let (prefix, metadata) = match namespace {
-        None => ("Cluster", json!({"name": format!("{}-{}", account.name, account.namespace)})),
+        None => ("Cluster", json!({"name": format!("{}.{}", account.namespace, account.name)})),
         Some(namespace) => ("", json!({"name": account.name, "namespace": namespace})),
     };
     let role_kind = format!("{prefix}Role");
@@ -159,8 +159,8 @@ mod tests {
         let mut rights = Rights::default();
         rights.permit(None, "", &["pods"], &["list"]);
         let [role, binding]: [Value; 2] = rights.roles(ACCOUNT).try_into().unwrap();
-        assert_eq!(role["metadata"], json!({"name": "op-team"}));
-        assert_eq!(binding["roleRef"]["name"], "op-team");
+        assert_eq!(role["metadata"], json!({"name": "team.op"}));
+        assert_eq!(binding["roleRef"]["name"], "team.op");
         assert_eq!(binding["roleRef"]["kind"], "ClusterRole");
         assert_eq!(
             binding["subjects"][0],

@@ -4,10 +4,14 @@
 
 use serde_json::{Value, json};
 
+use crate::object::essence::digest;
 use crate::object::rights::Account;
 
 /// The port of the health endpoints in the Pod.
 const HEALTH: u16 = 8080;
+
+/// The folder and the name of the settings file in the Pod.
+const SETTINGS: (&str, &str) = ("/etc/operator", "settings.yaml");
 
 /// What the objects depend on.
 #[derive(Clone, Copy, Debug)]
@@ -17,10 +21,20 @@ pub(crate) struct Deployed<'a> {
     pub(crate) replicas: u16,
     /// The arguments of the program, except for those about health endpoints.
     pub(crate) args: &'a [String],
+    /// The text of the settings file.
+    pub(crate) settings: Option<&'a str>,
     /// Environment variables.
-    pub(crate) variables: &'a [(&'static str, String)],
-    /// The name of the Service for webhooks, and the port on which the operator answers them.
-    pub(crate) webhooks: Option<(&'a str, u16)>,
+    pub(crate) variables: &'a [(String, String)],
+    pub(crate) webhooks: Option<WebhookService<'a>>,
+}
+
+/// The Service through which the API server reaches webhooks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WebhookService<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) port: u16,
+    /// The port on which the operator answers.
+    pub(crate) target: u16,
 }
 
 /// Returns the objects that must exist before the Deployment.
@@ -39,11 +53,12 @@ pub(crate) fn before(account: Account<'_>) -> Vec<Value> {
 pub(crate) fn deployment(deployed: Deployed<'_>) -> Vec<Value> {
     let Deployed { account: Account { name, namespace }, replicas, .. } = deployed;
     let metadata = || json!({"name": name, "namespace": namespace, "labels": labels(name)});
-    let service = deployed.webhooks.map(|(service, _)| {
+    let service = deployed.webhooks.map(|service| {
+        let port = json!({"name": "webhooks", "port": service.port, "targetPort": "webhooks"});
         json!({
             "apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": service, "namespace": namespace, "labels": labels(name)},
-            "spec": {"selector": labels(name), "ports": [{"name": "webhooks", "port": 443, "targetPort": "webhooks"}]},
+            "metadata": {"name": service.name, "namespace": namespace, "labels": labels(name)},
+            "spec": {"selector": labels(name), "ports": [port]},
         })
     });
     // Two Pods without a Lease would handle the same objects.
@@ -54,8 +69,11 @@ pub(crate) fn deployment(deployed: Deployed<'_>) -> Vec<Value> {
             "replicas": replicas,
             "strategy": strategy,
             "selector": {"matchLabels": labels(name)},
-            "template": {"metadata": {"labels": labels(name)}, "spec": pod(deployed)},
+            "template": {"metadata": pod_metadata(deployed), "spec": pod(deployed)},
         },
+    });
+    let settings = deployed.settings.map(|text| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(), "data": {SETTINGS.1: text}})
     });
     let budget = (replicas > 1).then(|| {
         json!({
@@ -63,11 +81,20 @@ pub(crate) fn deployment(deployed: Deployed<'_>) -> Vec<Value> {
             "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels(name)}},
         })
     });
-    service.into_iter().chain([main]).chain(budget).collect()
+    settings.into_iter().chain(service).chain([main]).chain(budget).collect()
 }
 
 fn labels(name: &str) -> Value {
     json!({"app.kubernetes.io/name": name})
+}
+
+/// Returns the metadata of the Pods, with a digest of the settings, so that a change of the settings replaces the Pods.
+fn pod_metadata(deployed: Deployed<'_>) -> Value {
+    let mut metadata = json!({"labels": labels(deployed.account.name)});
+    if let Some(text) = deployed.settings {
+        metadata["annotations"] = json!({"kopf.rs/settings": digest(&text.into())});
+    }
+    metadata
 }
 
 fn pod(deployed: Deployed<'_>) -> Value {
@@ -77,6 +104,9 @@ fn pod(deployed: Deployed<'_>) -> Value {
         "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container(deployed)],
     });
+    if deployed.settings.is_some() {
+        pod["volumes"] = json!([{"name": "settings", "configMap": {"name": name}}]);
+    }
     if deployed.replicas > 1 {
         pod["topologySpreadConstraints"] = json!([{
             "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
@@ -88,12 +118,19 @@ fn pod(deployed: Deployed<'_>) -> Value {
 
 fn container(deployed: Deployed<'_>) -> Value {
     let health = format!("--liveness=http://0.0.0.0:{HEALTH}/healthz");
-    let args: Vec<&str> = deployed.args.iter().map(String::as_str).chain([&*health]).collect();
+    let (folder, file) = SETTINGS;
+    let settings = deployed.settings.map(|_| format!("--settings={folder}/{file}"));
+    let mounts =
+        deployed.settings.map(|_| json!({"name": "settings", "mountPath": folder, "readOnly": true}));
+    let own = settings.as_deref().into_iter().chain([&*health]);
+    let args: Vec<&str> = deployed.args.iter().map(String::as_str).chain(own).collect();
     let name = json!({"name": "POD_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}});
     let variables = deployed.variables.iter().map(|(name, value)| json!({"name": name, "value": value}));
     let variables: Vec<Value> = [name].into_iter().chain(variables).collect();
     let port = |name: &str, port: u16| json!({"name": name, "containerPort": port});
-    let webhooks = deployed.webhooks.map(|(_, at)| port("webhooks", at));
+    let webhooks = deployed.webhooks.map(|service| port("webhooks", service.target));
+    // A Service routes only to ready Pods, and `/readyz` waits for listings, for which the API server may have to call the webhooks.
+    let ready = if webhooks.is_some() { "/readyz/webhooks" } else { "/readyz" };
     let ports: Vec<Value> = [port("health", HEALTH)].into_iter().chain(webhooks).collect();
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": "health"}});
     json!({
@@ -102,8 +139,9 @@ fn container(deployed: Deployed<'_>) -> Value {
         "args": args,
         "env": variables,
         "ports": ports,
+        "volumeMounts": mounts.into_iter().collect::<Vec<Value>>(),
         "livenessProbe": probe("/livez"),
-        "readinessProbe": probe("/readyz"),
+        "readinessProbe": probe(ready),
         "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
@@ -120,6 +158,7 @@ mod tests {
         image: "op:1",
         replicas: 1,
         args: &[],
+        settings: None,
         variables: &[],
         webhooks: None,
     };
@@ -137,14 +176,29 @@ mod tests {
 
     #[test]
     fn a_service_leads_to_the_port_of_the_webhooks() {
-        let asked = Deployed { webhooks: Some(("hooks", 9443)), args: &["-A".to_owned()], ..OPERATOR };
+        let hooks = WebhookService { name: "hooks", port: 8443, target: 9443 };
+        let asked = Deployed { webhooks: Some(hooks), args: &["-A".to_owned()], ..OPERATOR };
         let [service, main]: [Value; 2] = deployment(asked).try_into().unwrap();
         assert_eq!(service["metadata"]["name"], "hooks");
         let container = &main["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["ports"][1], json!({"name": "webhooks", "containerPort": 9443}));
         assert_eq!(container["args"], json!(["-A", "--liveness=http://0.0.0.0:8080/healthz"]));
         assert_eq!(service["spec"]["ports"][0]["targetPort"], container["ports"][1]["name"]);
+        assert_eq!(service["spec"]["ports"][0]["port"], 8443);
+        assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz/webhooks");
         assert_eq!(service["spec"]["selector"], main["spec"]["template"]["metadata"]["labels"]);
+    }
+
+    #[test]
+    fn the_settings_file_is_mounted() {
+        let with_settings = Deployed { settings: Some("posting: {enabled: false}"), ..OPERATOR };
+        let [file, main]: [Value; 2] = deployment(with_settings).try_into().unwrap();
+        assert_eq!(file["data"], json!({"settings.yaml": "posting: {enabled: false}"}));
+        let pod = &main["spec"]["template"]["spec"];
+        assert_eq!(pod["volumes"][0]["configMap"]["name"], file["metadata"]["name"]);
+        let container = &pod["containers"][0];
+        assert_eq!(container["volumeMounts"][0]["mountPath"], "/etc/operator");
+        assert_eq!(container["args"][0], "--settings=/etc/operator/settings.yaml");
     }
 
     #[test]

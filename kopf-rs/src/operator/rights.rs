@@ -12,6 +12,7 @@ use crate::object::rights::{Account, Rights};
 use crate::object::selector::Selector;
 use crate::operator::matching::ServedResource;
 use crate::operator::scope::Scope;
+use crate::reaction::peering::{GROUPS, plural};
 
 /// What the permissions depend on.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +24,12 @@ pub(crate) struct RightsSource<'a> {
     /// All resources, among them those of children.
     pub(crate) resources: &'a [Resource],
     pub(crate) scope: &'a Scope,
+    /// The name of the operator's peerings, if it takes part in any.
+    pub(crate) peering: Option<&'a str>,
     /// True if handlers post Events.
     pub(crate) posts_events: bool,
+    /// True if the operator detects new and removed namespaces.
+    pub(crate) detects: bool,
     /// True if the operator detects new and removed kinds.
     pub(crate) scans: bool,
 }
@@ -38,6 +43,8 @@ pub(crate) struct SharedLease<'a> {
 }
 
 const LOOK: [&str; 3] = ["get", "list", "watch"];
+/// The verbs for an object that the operator follows and changes.
+const FOLLOW: [&str; 4] = ["get", "list", "watch", "patch"];
 /// The verbs for children: created, changed and removed by name.
 const KEEP: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 /// The verbs for children of former versions, which are only removed.
@@ -67,6 +74,9 @@ pub(crate) fn rights(source: RightsSource<'_>) -> Rights {
             places.permit_in(&mut rights, is_namespaced, (&requested.group, &requested.name()), &verbs);
         }
     }
+    if let Some(peering) = source.peering {
+        places.permit_peering(&mut rights, peering);
+    }
     if source.posts_events && !source.served.is_empty() {
         let events = Resource::built_in("events.k8s.io", "Event", true);
         places.permit(&mut rights, &events, None, &["create", "patch"]);
@@ -77,7 +87,7 @@ pub(crate) fn rights(source: RightsSource<'_>) -> Rights {
     if source.scans {
         rights.permit(None, "apiextensions.k8s.io", &["customresourcedefinitions"], &["list", "watch"]);
     }
-    if matches!(source.scope, Scope::Some(_)) {
+    if source.detects && matches!(source.scope, Scope::Some(patterns) if !patterns.are_names()) {
         rights.permit(None, "", &["namespaces"], &["list", "watch"]);
     }
     rights
@@ -129,6 +139,24 @@ impl Places<'_> {
             Some(subresource) => format!("{}/{subresource}", resource.plural),
         };
         self.permit_in(rights, resource.namespaced, (&resource.group, &plural), verbs);
+    }
+
+    /// Permits to follow the peering of this name, and to write the operator's record to it.
+    fn permit_peering(self, rights: &mut Rights, name: &str) {
+        let kind = plural(matches!(self.0, Scope::All));
+        let status = format!("{kind}/status");
+        for group in GROUPS {
+            let mut permit = |namespace| {
+                rights.permit_named(namespace, (group, &[kind]), &[name], &FOLLOW);
+                rights.permit_named(namespace, (group, &[&status]), &[name], &["patch"]);
+            };
+            match self.0 {
+                Scope::Some(patterns) if patterns.are_names() => {
+                    patterns.literals().for_each(|namespace| permit(Some(namespace)));
+                }
+                _ => permit(None),
+            }
+        }
     }
 
     fn permit_in(

@@ -150,6 +150,10 @@ pub enum OperatorError {
     /// The liveness endpoint cannot listen at its URL; for instance, the port is in use. The operator has not started.
     #[error("{0}")]
     Endpoint(String),
+    /// The manifests that install the operator cannot be printed as requested. The text gives the reason and the remedy.
+    #[cfg(any(feature = "cli", test))]
+    #[error("{0}")]
+    Manifests(String),
     /// Admission webhooks cannot be served, or would block the operator itself. The text gives the reason and the remedy.
     #[error("{0}")]
     Admission(String),

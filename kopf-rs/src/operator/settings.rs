@@ -20,7 +20,7 @@ use crate::operator::settings::written::Written;
 use crate::state::Persistence;
 
 pub(crate) mod admission;
-mod configuration;
+pub(crate) mod configuration;
 mod value;
 pub(super) mod written;
 

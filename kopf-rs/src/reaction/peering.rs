@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::object::resource::Resource;
 
 /// Kopf's group, and its former group.
-const GROUPS: [&str; 2] = ["kopf.dev", "zalando.org"];
+pub(crate) const GROUPS: [&str; 2] = ["kopf.dev", "zalando.org"];
 
 /// The value of `engine` in the records of this framework.
 const ENGINE: &str = "kopf-rs";

@@ -16,8 +16,9 @@ use crate::object::resource::Resource;
 use crate::object::rights::{Account, Rights};
 use crate::operator::admission::printed::{Printed, printed};
 use crate::operator::admission::setup::port_to_be;
-use crate::operator::deployment::{Deployed, before, deployment};
+use crate::operator::deployment::{Deployed, WebhookService, before, deployment};
 use crate::operator::matching::{Matched, match_handlers};
+use crate::operator::observe::new_kinds_matter;
 use crate::operator::rights::{RightsSource, SharedLease, flow_schema, rights, rights_for};
 use crate::operator::run::{CheckedOperator, Operator, OperatorError};
 use crate::operator::scope::Scope;
@@ -35,6 +36,10 @@ pub(crate) struct Install {
     pub(crate) replicas: Option<u16>,
     /// The arguments of its program.
     pub(crate) args: Vec<String>,
+    /// The text of its settings file.
+    pub(crate) settings: Option<String>,
+    /// The environment variables that set its settings.
+    pub(crate) variables: Vec<(String, String)>,
     /// Its definitions.
     pub(crate) definitions: Vec<Value>,
 }
@@ -61,7 +66,13 @@ impl Operator {
     /// handler is stored.
     #[cfg(feature = "cli")]
     pub(crate) fn definitions(&self) -> Vec<Value> {
-        let selectors = self.registry.handlers().iter().filter_map(|it| it.selector());
+        let handlers = || self.registry.handlers().iter();
+        let others = handlers().flat_map(|it| {
+            let referred = it.watches.iter().map(|it| &it.selector);
+            it.kinds_of_children().chain(referred)
+        });
+        let rules = self.registry.rules().iter().map(|it| &it.selector);
+        let selectors = handlers().filter_map(|it| it.selector()).chain(others).chain(rules);
         let mut all: Vec<Value> = Vec::new();
         for definition in selectors.filter_map(|it| it.definition) {
             let definition = with_rules(&(definition.0)(), self.registry.rules());
@@ -73,6 +84,33 @@ impl Operator {
         }
         all
     }
+}
+
+/// Returns the number of Pods.
+fn replicas(given: Option<u16>, settings: &Settings) -> Result<u16, OperatorError> {
+    match given {
+        Some(given) if given > 1 && !settings.lease.enabled => Err(OperatorError::Manifests(format!(
+            "--replicas is {given}, and several Pods would handle the same objects: expected --lease, which lets one of them work"
+        ))),
+        Some(given) => Ok(given),
+        None => Ok(if settings.lease.enabled { 2 } else { 1 }),
+    }
+}
+
+/// Returns the namespace of the operator: that of its webhooks' Service, if the settings name one.
+fn install_namespace(given: Option<&str>, settings: &Settings, name: &str) -> Result<String, OperatorError> {
+    let of_service = settings.admission.server.as_ref().and_then(|it| it.namespace());
+    match (given, of_service) {
+        (Some(given), Some(of_service)) if given != of_service => Err(OperatorError::Manifests(format!(
+            "--install-namespace is `{given}`, and the Service of the setting `admission.server` is in `{of_service}`: expected one namespace"
+        ))),
+        (given, of_service) => Ok(given.or(of_service).map_or_else(|| label(name), str::to_owned)),
+    }
+}
+
+/// Returns the operator's name as a name without dots, which namespaces and Services must not have.
+fn label(name: &str) -> String {
+    name.replace('.', "-")
 }
 
 /// Adds the versions that the definition lacks.
@@ -94,12 +132,14 @@ fn add_versions(known: &mut Value, other: &Value) {
 impl CheckedOperator {
     async fn manifests(&self, install: Install) -> Result<Manifests, OperatorError> {
         let mut settings = self.settings.get();
-        let namespace = install.namespace.clone().unwrap_or_else(|| self.name.clone());
+        let replicas = replicas(install.replicas, &settings)?;
+        let namespace = install_namespace(install.namespace.as_deref(), &settings, &self.name)?;
         let account = Account { name: &self.name, namespace: &namespace };
-        let variables = self.served_in_cluster(&mut settings, account);
+        let mut variables = install.variables;
+        variables.extend(self.served_in_cluster(&mut settings, account));
         let cluster = self.cluster(&settings);
         let resources = cluster.discover().await;
-        let resources = resources.map_err(|error| OperatorError::Admission(error.to_string()))?;
+        let resources = resources.map_err(|error| OperatorError::Refused(error.to_string()))?;
         let matched = match_handlers(&self.handlers, &resources, &BTreeSet::new());
         let undefined = self.undefined(&matched, &resources);
         let Printed { mut definitions, others, rights: mut needed } =
@@ -117,21 +157,24 @@ impl CheckedOperator {
             resources: &resources,
             scope: &self.scope,
             posts_events: settings.posting.enabled,
-            scans: !settings.scanning.disabled && matched.resources.iter().any(|it| it.resource.is_custom()),
+            peering: (!settings.peering.standalone).then_some(settings.peering.name.as_str()),
+            detects: !settings.scanning.disabled,
+            scans: !settings.scanning.disabled && new_kinds_matter(all.iter().map(|it| &**it), &resources),
         }));
         let flows = settings.lease.enabled.then(|| self.lease_of(&settings, account, &mut needed));
         let webhooks = match &settings.admission.server {
-            Some(server @ AdmissionServer::Service { name, .. }) => {
-                let port = port_to_be(server, &settings.admission).map_err(OperatorError::Admission)?;
-                Some((name.as_str(), port))
+            Some(server @ AdmissionServer::Service { name, port, .. }) => {
+                let target = port_to_be(server, &settings.admission).map_err(OperatorError::Admission)?;
+                Some(WebhookService { name, port: *port, target })
             }
             _ => None,
         };
         let deployed = Deployed {
             account,
             image: install.image.as_deref().unwrap_or(&self.name),
-            replicas: install.replicas.unwrap_or(if settings.lease.enabled { 2 } else { 1 }),
+            replicas,
             args: &install.args,
+            settings: install.settings.as_deref(),
             variables: &variables,
             webhooks,
         };
@@ -145,21 +188,17 @@ impl CheckedOperator {
     }
 
     /// Lets the API server reach webhooks through a Service, unless the settings say otherwise. Returns environment variables that do so.
-    fn served_in_cluster(
-        &self,
-        settings: &mut Settings,
-        account: Account<'_>,
-    ) -> Vec<(&'static str, String)> {
+    fn served_in_cluster(&self, settings: &mut Settings, account: Account<'_>) -> Vec<(String, String)> {
         let admission = &mut settings.admission;
         let is_asked = !self.admission_handlers.is_empty() || !self.conversions.is_empty();
         if !is_asked || admission.server.is_some() {
             return Vec::new();
         }
-        let server = AdmissionServer::service(account.namespace, account.name);
+        let server = AdmissionServer::service(account.namespace, label(account.name));
         let managed = admission.managed.get_or_insert_with(|| format!("{}.kopf.rs", account.name));
         let variables = vec![
-            ("KOPF_RS_ADMISSION_SERVER", server.to_string()),
-            ("KOPF_RS_ADMISSION_MANAGED", managed.clone()),
+            ("KOPF_RS_ADMISSION_SERVER".to_owned(), server.to_string()),
+            ("KOPF_RS_ADMISSION_MANAGED".to_owned(), managed.clone()),
         ];
         admission.server = Some(server);
         variables
@@ -175,7 +214,8 @@ impl CheckedOperator {
         });
         let owned = self.handlers.iter().flat_map(|it| &it.owns).map(|it| &it.selector);
         let referred = self.handlers.iter().flat_map(|it| &it.watches).map(|it| &it.selector);
-        let others = owned.chain(referred).filter(|it| it.select(resources).is_empty());
+        let ruled = self.rules.iter().map(|it| &it.selector);
+        let others = owned.chain(referred).chain(ruled).filter(|it| it.select(resources).is_empty());
         let all: BTreeSet<String> =
             selectors.flatten().cloned().chain(others.map(ToString::to_string)).collect();
         all.into_iter().collect()
@@ -232,8 +272,9 @@ mod tests {
     use crate::operator::settings::Settings;
     use crate::operator::settings::admission::AdmissionServer;
 
-    /// Returns the manifests, except those of the account and of the Deployment.
-    async fn but_for_deployment(operator: Operator, client: Client) -> Result<Vec<Value>, OperatorError> {
+    /// Returns the manifests of an operator without peers, except those of the account and of the Deployment.
+    async fn but_for_deployment(mut operator: Operator, client: Client) -> Result<Vec<Value>, OperatorError> {
+        operator.settings.peering.standalone = true;
         let all = operator.manifests(client, Install::default()).await?.objects;
         let around =
             ["Namespace", "ServiceAccount", "Deployment", "Service", "RoleBinding", "ClusterRoleBinding"];
@@ -447,7 +488,12 @@ mod tests {
                 .reconcile("deployments", does_nothing("keep").owns("services"))
                 .on_create("namespaces", does_nothing("greet").requires("create pods,deployments.apps/scale"))
         };
-        let quiet = || Settings::with(|settings| settings.posting.enabled = false);
+        let quiet = || {
+            Settings::with(|settings| {
+                settings.posting.enabled = false;
+                settings.peering.standalone = true;
+            })
+        };
         let everywhere = rules(Operator::new(registry()).settings(quiet())).await;
         assert_eq!(
             everywhere,
@@ -463,12 +509,20 @@ mod tests {
             ]
         );
         let in_one = rules(Operator::new(registry()).namespaces(["team"])).await;
-        assert_eq!(in_one[0], "ClusterRole: get,list,watch,patch namespaces ");
-        assert_eq!(in_one[2], "Role default: create,patch events events.k8s.io");
-        assert_eq!(in_one.last().unwrap(), "Role team: create,patch events events.k8s.io");
         let shifted = everywhere.iter().filter(|it| !it.contains("namespaces"));
-        let shifted: Vec<_> = shifted.map(|it| it.replace("ClusterRole", "Role team")).collect();
-        assert_eq!(in_one[3..in_one.len() - 1], shifted);
+        let shifted = shifted.map(|it| it.replace("ClusterRole", "Role team"));
+        let more = [
+            "ClusterRole: get,list,watch,patch namespaces ",
+            "ClusterRole: patch namespaces/status ",
+            "Role default: create,patch events events.k8s.io",
+            "Role team: create,patch events events.k8s.io",
+            "Role team: get,list,watch,patch kopfpeerings kopf.dev",
+            "Role team: get,list,watch,patch kopfpeerings zalando.org",
+            "Role team: patch kopfpeerings/status kopf.dev",
+            "Role team: patch kopfpeerings/status zalando.org",
+        ];
+        let expected: BTreeSet<String> = shifted.chain(more.map(str::to_owned)).collect();
+        assert_eq!(in_one.iter().cloned().collect::<BTreeSet<_>>(), expected);
     }
 
     #[tokio::test]

@@ -72,6 +72,13 @@ fn read_variables(
     Ok(())
 }
 
+/// Returns the environment variables that set a setting, and their values.
+#[cfg(feature = "cli")]
+pub(crate) fn variables() -> Vec<(String, String)> {
+    let names = TABLE.iter().map(variable);
+    names.filter_map(|name| std::env::var(&name).ok().map(|value| (name, value))).collect()
+}
+
 /// Returns the name of the variable that sets it.
 fn variable(setting: &Setting) -> String {
     format!("{PREFIX}{}", setting.name.to_uppercase().replace('.', "_"))
