@@ -36,13 +36,14 @@
 //!    A handler that is called again because of a mark is called regardless of differences, and so are all of its
 //!    sub-handlers: the states that they saw of their own fields are known only for the cycle of that call.
 //!    A sub-handler is also called again if its last attempt in this cycle did not finish.
-//! 3. **Restarts.** T is kept in memory, and on the object beside the records: as a digest while the object equals T,
-//!    and in full from the first write that finds a different object. No write is made only to store T.
+//! 3. **Restarts.** T is kept in memory, and on the object beside the records: in full, or as a digest if the object has
+//!    no room for it. No write is made only to store T.
 //!    After a restart, the cycle continues with that T. A final record that was made for the reason of the cycle
 //!    remains valid, whatever state it saw; points 1 and 2 cover the rest.
-//!    If only the digest of T is left, because the object changed after the last write or has no room for T, that
-//!    digest is stored as last-handled. The next cycle then knows that something has changed, but not what: it calls
-//!    every handler whose filters accept the object, with an empty `old`, and logs this.
+//!    If only the digest of T is left and the object differs from it, N becomes the target, and handlers that were done
+//!    with T are called again.
+//!    A T without room is stored as last-handled by its digest. The next cycle then knows that something has changed,
+//!    but not what: it calls every handler whose filters accept the object, with an empty `old`, and logs this.
 //!    If there is no room for a newer record, the target stays beside the existing records.
 //!    A handler that was attempted but has not finished is called even if no difference from L to N concerns it,
 //!    since the object may have been reverted to L.

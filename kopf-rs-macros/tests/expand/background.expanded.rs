@@ -181,19 +181,42 @@ const _: () = {
     fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
         __kopf_registry
             .reconcile(
-                __kopf::Selector::of::<WebApp>(),
+                __kopf::Selector::of::<WebApp>()
+                    .defined_by({
+                        #[allow(unused_imports)]
+                        use __kopf::Undefined as _;
+                        __kopf::DefinedBy::<WebApp>::ask().definition()
+                    }),
                 __kopf::function(
                         "keep",
                         __KOPF_LOCATION,
                         __kopf::Function::Async(__kopf_call_keep),
                     )
-                    .owns(__kopf::Selector::of::<Deployment>())
+                    .owns(
+                        __kopf::Selector::of::<Deployment>()
+                            .defined_by({
+                                #[allow(unused_imports)]
+                                use __kopf::Undefined as _;
+                                __kopf::DefinedBy::<Deployment>::ask().definition()
+                            }),
+                    )
                     .owns(__kopf::Selector::positional(&["services"]))
                     .owns(__kopf::Selector::positional(&["apps", "statefulsets"]))
                     .reads({
                         use __kopf::either::*;
                         use CONFIG_MAPS as __KopfResource;
-                        __kopf::NamesResource::<__KopfResource>::selector(__KopfResource)
+                        let selector = __kopf::NamesResource::<
+                            __KopfResource,
+                        >::selector(__KopfResource);
+                        selector
+                            .map(|selector| {
+                                selector
+                                    .defined_by({
+                                        #[allow(unused_imports)]
+                                        use __kopf::Undefined as _;
+                                        __kopf::DefinedBy::<__KopfResource>::ask().definition()
+                                    })
+                            })
                     })
                     .resync(__kopf::Duration::from_secs(3600)),
             )

@@ -43,7 +43,12 @@ const _: () = {
     fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
         __kopf_registry
             .validation_rule(
-                __kopf::Selector::of::<App>(),
+                __kopf::Selector::of::<App>()
+                    .defined_by({
+                        #[allow(unused_imports)]
+                        use __kopf::Undefined as _;
+                        __kopf::DefinedBy::<App>::ask().definition()
+                    }),
                 __kopf::ValidationRule::new("no-deletions", KEEP)
                     .operations([__kopf::Operation::Delete])
                     .warn()

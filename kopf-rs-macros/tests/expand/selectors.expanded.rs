@@ -69,7 +69,12 @@ const _: () = {
                 ),
             )
             .on_event(
-                __kopf::Selector::of::<MyApp>(),
+                __kopf::Selector::of::<MyApp>()
+                    .defined_by({
+                        #[allow(unused_imports)]
+                        use __kopf::Undefined as _;
+                        __kopf::DefinedBy::<MyApp>::ask().definition()
+                    }),
                 __kopf::function(
                     "watch",
                     __KOPF_LOCATION,

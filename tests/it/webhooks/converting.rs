@@ -130,10 +130,20 @@ pub(super) async fn get(test: &TestOperator, version: &str, name: &str) -> Value
     ask(test, "GET", &path, None).await
 }
 
+/// Waits until the conversion takes effect: until then, the server removes the fields that the stored version lacks.
+async fn until_converted(test: &TestOperator, old: &Value) {
+    let path = format!("{}?dryRun=All", collection(test, "v1alpha1"));
+    let probe = object(test, "v1alpha1", "probe", old);
+    let converted = async { while ask(test, "POST", &path, Some(&probe)).await["spec"] != *old {} };
+    let waited = tokio::time::timeout(test.cluster.server().patience(), converted).await;
+    waited.expect("the conversion takes effect");
+}
+
 async fn objects_are_shown_in_each_version(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let working = start(&test, registry(&test)).await;
     let old = json!({"address": "host:80", "size": 7});
+    until_converted(&test, &old).await;
     let made = create(&test, "v1alpha1", "old", old.clone()).await;
     assert_eq!(made["spec"], old);
     create(&test, "v1", "new", json!({"host": "other", "port": 81, "note": "n"})).await;
