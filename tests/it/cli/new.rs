@@ -40,14 +40,22 @@ async fn the_printed_commands_build_test_and_run_a_new_operator() {
     let folder = Away::new("new");
     folder.profile();
     let reconciler = ["my-proxies", "--kind", "net.example.org/v1beta1/Proxy", "--reconcile"];
-    for (args, handled) in [
-        (&["greeter"][..], "[default/sample] Handler 'announce' succeeded."),
-        (&reconciler, "[default/sample] Reconciler 'keep_config_map' succeeded."),
+    for (args, handled, definition) in [
+        (&["greeter"][..], "[default/sample] Handler 'announce' succeeded.", "name: greeters.example.com"),
+        (
+            &reconciler,
+            "[default/sample] Reconciler 'keep_config_map' succeeded.",
+            "name: proxies.net.example.org",
+        ),
     ] {
         let commands = created(&folder, args).await;
-        let said = tried(&folder, &commands).await;
+        let said = tried(&folder, &format!("{commands}\nkopf-rs manifests . --image {}:1", args[0])).await;
         assert!(said.contains("test result: ok. 2 passed"), "{said}");
         assert!(said.contains(handled), "{said}");
+        let image = format!("image: {}:1", args[0]);
+        for printed in ["kind: CustomResourceDefinition", definition, "kind: Deployment", &image] {
+            assert!(said.contains(printed), "{printed}: {said}");
+        }
     }
     let commands = created(&folder, &["single", "--single-file"]).await;
     let file = folder.0.join("single.rs");
