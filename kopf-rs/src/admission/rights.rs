@@ -3,7 +3,7 @@
 //! This module guarantees least privilege: rules name the objects wherever Kubernetes supports that. It must not
 //! depend on the subjects of a role.
 
-use crate::object::rights::Rights;
+use crate::object::rights::{FOLLOW, Rights};
 
 /// The objects that an operator writes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,19 +24,16 @@ pub(crate) struct RightsSource<'a> {
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const DEFINITIONS: &str = "apiextensions.k8s.io";
 
-/// The verbs for a managed object, except for its creation, which RBAC cannot restrict by name.
-const KEPT: [&str; 4] = ["get", "list", "watch", "patch"];
-
 /// Returns the permissions.
 pub(crate) fn rights(source: RightsSource<'_>) -> Rights {
     let mut rights = Rights::default();
     if let Some((namespace, name)) = source.secret {
         rights.permit(Some(namespace), "", &["secrets"], &["create"]);
-        rights.permit_named(Some(namespace), ("", &["secrets"]), &[name], &KEPT);
+        rights.permit_named(Some(namespace), ("", &["secrets"]), &[name], &FOLLOW);
     }
     if let Some((name, kinds)) = source.configurations.filter(|(_, kinds)| !kinds.is_empty()) {
         rights.permit(None, ADMISSION, kinds, &["create"]);
-        rights.permit_named(None, (ADMISSION, kinds), &[name], &KEPT);
+        rights.permit_named(None, (ADMISSION, kinds), &[name], &FOLLOW);
         if let Some(owner) = source.owner {
             rights.permit_named(None, ("", &["namespaces"]), &[owner], &["get"]);
         }
@@ -44,7 +41,7 @@ pub(crate) fn rights(source: RightsSource<'_>) -> Rights {
     let definitions: Vec<&str> = source.definitions.iter().map(String::as_str).collect();
     if !definitions.is_empty() {
         let kinds = ["customresourcedefinitions"];
-        rights.permit_named(None, (DEFINITIONS, &kinds), &definitions, &KEPT);
+        rights.permit_named(None, (DEFINITIONS, &kinds), &definitions, &FOLLOW);
     }
     if !definitions.is_empty() && source.migrates {
         let kinds = ["customresourcedefinitions/status"];

@@ -10,6 +10,9 @@ use crate::object::requests::VERBS;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
+/// The verbs for an object that the operator follows and changes, except for its creation, which RBAC cannot restrict by name.
+pub(crate) const FOLLOW: [&str; 4] = ["get", "list", "watch", "patch"];
+
 /// Permissions in the whole cluster (`None`) and in namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rights(BTreeMap<Option<String>, BTreeMap<Permitted, Verbs>>);

@@ -254,6 +254,12 @@ impl Selector {
         }
         found
     }
+
+    /// Returns the one of these resources to watch, if the selector is for one kind: the preferred version, if several match.
+    pub(crate) fn select_one<'a>(&self, resources: &'a [Resource]) -> Option<&'a Resource> {
+        let found = self.select(resources);
+        found.iter().find(|it| it.preferred).or(found.first()).copied()
+    }
 }
 
 impl SelectorName {

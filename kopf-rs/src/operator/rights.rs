@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use crate::handler::definition::Handler;
 use crate::object::resource::Resource;
-use crate::object::rights::{Account, Rights};
-use crate::object::selector::Selector;
+use crate::object::rights::{Account, FOLLOW, Rights};
 use crate::operator::matching::ServedResource;
 use crate::operator::scope::Scope;
 use crate::reaction::peering::{GROUPS, plural};
@@ -43,8 +42,6 @@ pub(crate) struct SharedLease<'a> {
 }
 
 const LOOK: [&str; 3] = ["get", "list", "watch"];
-/// The verbs for an object that the operator follows and changes.
-const FOLLOW: [&str; 4] = ["get", "list", "watch", "patch"];
 /// The verbs for children: created, changed and removed by name.
 const KEEP: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 /// The verbs for children of former versions, which are only removed.
@@ -104,7 +101,7 @@ fn of_others(
     let formerly = handler.formerly_owns.iter().map(|it| (it, &REMOVE[..]));
     let watches = handler.watches.iter().map(|it| (&it.selector, &LOOK[..]));
     for (selector, verbs) in owns.chain(formerly).chain(watches) {
-        if let Some(resource) = preferred(selector, source.resources) {
+        if let Some(resource) = selector.select_one(source.resources) {
             places.permit(rights, resource, None, verbs);
         }
     }
@@ -112,12 +109,6 @@ fn of_others(
         // The admission plugin OwnerReferencesPermissionEnforcement demands it for `blockOwnerDeletion`.
         places.permit(rights, &served.resource, Some("finalizers"), &["update"]);
     }
-}
-
-/// Returns the version of the resource that the operator watches.
-fn preferred<'a>(selector: &Selector, resources: &'a [Resource]) -> Option<&'a Resource> {
-    let found = selector.select(resources);
-    found.iter().find(|it| it.preferred).or(found.first()).copied()
 }
 
 /// Where an operator needs permissions for objects in namespaces.
@@ -146,16 +137,10 @@ impl Places<'_> {
         let kind = plural(matches!(self.0, Scope::All));
         let status = format!("{kind}/status");
         for group in GROUPS {
-            let mut permit = |namespace| {
+            self.each(true, |namespace| {
                 rights.permit_named(namespace, (group, &[kind]), &[name], &FOLLOW);
                 rights.permit_named(namespace, (group, &[&status]), &[name], &["patch"]);
-            };
-            match self.0 {
-                Scope::Some(patterns) if patterns.are_names() => {
-                    patterns.literals().for_each(|namespace| permit(Some(namespace)));
-                }
-                _ => permit(None),
-            }
+            });
         }
     }
 
@@ -166,7 +151,11 @@ impl Places<'_> {
         (group, plural): (&str, &str),
         verbs: &[&str],
     ) {
-        let mut permit = |namespace| rights.permit(namespace, group, &[plural], verbs);
+        self.each(is_namespaced, |namespace| rights.permit(namespace, group, &[plural], verbs));
+    }
+
+    /// Calls `permit` with each namespace, or with `None` for the whole cluster.
+    fn each(self, is_namespaced: bool, mut permit: impl FnMut(Option<&str>)) {
         match self.0 {
             Scope::Some(patterns) if is_namespaced && patterns.are_names() => {
                 patterns.literals().for_each(|namespace| permit(Some(namespace)));

@@ -31,9 +31,7 @@ pub(super) fn owned_kinds(
     });
     let (mut wanted, mut missing) = (Vec::new(), BTreeSet::new());
     for (selector, follower, is_needed) in owns.chain(formerly).chain(watches) {
-        let found = selector.select(resources);
-        let preferred = found.iter().find(|it| it.preferred).or(found.first());
-        let Some(&resource) = preferred else {
+        let Some(resource) = selector.select_one(resources) else {
             missing.extend(is_needed.then(|| selector.to_string()));
             continue;
         };
