@@ -28,7 +28,7 @@ impl ChildApplier {
         objects: Vec<Value>,
         context: ChildContext,
     ) -> Result<Vec<ChildReply>, ChildError> {
-        if context.owner.is_deleting() {
+        if context.owner.is_deleting() && !objects.is_empty() {
             return Err(ChildError::OwnerTerminating);
         }
         let owner = OwnerFacts::of(&context.owner)?;
