@@ -15,6 +15,7 @@ use crate::owned::map;
 scenarios! {
     a_late_index_calls_its_readers_again [memory];
     a_late_index_repeats_the_calls_that_a_change_concerns [memory];
+    the_children_of_one_owner_are_listed [memory];
 }
 
 /// What the index has of the child.
@@ -118,5 +119,44 @@ async fn a_late_index_repeats_the_calls_that_a_change_concerns(cluster: TestClus
     test.until(what, "one", shows("1 theirs")).await;
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(test.calls.all().len(), 5, "nothing else follows");
+    working.stop().await;
+}
+
+/// Makes two config maps and a Secret, and stores the names of all children that it lists.
+async fn list(context: Context) -> HandlerResult<Value> {
+    let children = context.children()?;
+    for (kind, name) in [("ConfigMap", "b"), ("ConfigMap", "a"), ("Secret", "s")] {
+        let name = format!("{}-{name}", context.name());
+        children.apply(&json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}})).await?;
+    }
+    let maps = children.list::<ConfigMap>().await?.into_iter().filter_map(|it| it.metadata.name);
+    let secrets = children.list_kind("v1", "Secret").await?;
+    let secrets = secrets.iter().filter_map(|it| it["metadata"]["name"].as_str());
+    let listed: Vec<String> = maps.chain(secrets.map(str::to_owned)).collect();
+    context.patch(|patch| patch["status"]["listed"] = json!(listed));
+    Ok(Value::Null)
+}
+
+/// Kinds in `reads` are listed from memory, others by a request.
+async fn the_children_of_one_owner_are_listed(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    test.cluster.create(&map("foreign", &json!({}))).await;
+    let listing = test.handler("list", list).reads("configmaps").owns("secrets");
+    let working = test.start(Registry::new().reconcile(test.selector(), listing));
+    for owner in ["one", "two"] {
+        test.create(owner, json!({})).await;
+        let expected = json!(["a", "b", "s"].map(|name| format!("{owner}-{name}")));
+        test.until("its own children are listed", owner, |it| it["status"]["listed"] == expected).await;
+    }
+    let lists = |plural: &str| {
+        let asked = test.cluster.asked();
+        asked.iter().filter(|it| it.verb == "list" && it.path.ends_with(plural)).count()
+    };
+    assert_eq!(
+        lists("/secrets") - lists("/configmaps"),
+        test.calls.all().len(),
+        "{:?}",
+        test.cluster.asked()
+    );
     working.stop().await;
 }

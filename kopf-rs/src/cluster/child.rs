@@ -11,6 +11,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::read::value;
 use crate::cluster::request::{Call, JSON, ObjectPath, escaped};
 use crate::cluster::write::MERGE;
+use crate::object::resource::Resource;
 
 /// The content type of server-side apply. It demands YAML, and JSON is valid YAML.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
@@ -62,13 +63,26 @@ impl Cluster {
             let mut items = items.into_iter().flatten();
             let found = items.find(|it| it["metadata"]["name"] == *object.name);
             Ok(found.map(|found| {
-                // Items of a list have no `apiVersion` and `kind`.
-                found["apiVersion"] = object.resource.api_version().into();
-                found["kind"] = object.resource.kind.clone().into();
+                name_kind(found, object.resource);
                 found.take()
             }))
         };
         self.get_or_list(object, forms, value, find).await
+    }
+
+    /// Lists the objects with this label, including their `managedFields`, in a namespace or in the cluster.
+    pub(crate) async fn list_labelled(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        label: &str,
+    ) -> Result<Vec<Value>, ClusterError> {
+        // The semaphore is never closed.
+        let _permit = self.shared.reads.acquire().await.ok();
+        let query = format!("labelSelector={}", escaped(label));
+        let mut listed = self.list_all(resource, namespace, &query).await?;
+        listed.iter_mut().for_each(|item| name_kind(item, resource));
+        Ok(listed)
     }
 
     /// Deletes an object in this version, and its dependents in the background. Returns the object if it still exists because finalizers or a
@@ -110,12 +124,17 @@ impl Cluster {
     }
 }
 
+/// Adds the `apiVersion` and the `kind`, which items of a list lack.
+fn name_kind(item: &mut Value, resource: &Resource) {
+    item["apiVersion"] = resource.api_version().into();
+    item["kind"] = resource.kind.clone().into();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cluster::error::FieldConflict;
     use crate::cluster::fake::{Answer, Fake};
-    use crate::object::resource::Resource;
 
     #[tokio::test(start_paused = true)]
     async fn an_object_that_may_not_be_read_by_itself_is_listed() {

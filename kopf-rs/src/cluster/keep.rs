@@ -24,7 +24,7 @@ impl Cluster {
         resource: &Resource,
         label: &str,
     ) -> Result<Vec<Value>, ClusterError> {
-        self.list_all(resource, &format!("labelSelector={}", escaped(label))).await
+        self.list_all(resource, None, &format!("labelSelector={}", escaped(label))).await
     }
 
     /// Lists all objects of a kind in the cluster that have this name: at most one per namespace.
@@ -35,12 +35,18 @@ impl Cluster {
         name: &str,
     ) -> Result<Vec<Value>, ClusterError> {
         let selector = escaped(&format!("metadata.name={name}"));
-        self.list_all(resource, &format!("fieldSelector={selector}")).await
+        self.list_all(resource, None, &format!("fieldSelector={selector}")).await
     }
 
-    async fn list_all(&self, resource: &Resource, query: &str) -> Result<Vec<Value>, ClusterError> {
-        let target = format!("{}?{query}", resource.path(None, None, None));
-        let call = Call::get(target, Asked::of(resource, None, &["list"]));
+    /// Lists the objects of a kind that the query selects, in this namespace or in the cluster.
+    pub(super) async fn list_all(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        query: &str,
+    ) -> Result<Vec<Value>, ClusterError> {
+        let target = format!("{}?{query}", resource.path(namespace, None, None));
+        let call = Call::get(target, Asked::of(resource, namespace, &["list"]));
         let mut list = value(&self.exchange(&call).await?)?;
         match list["items"].take() {
             Value::Array(items) => Ok(items),

@@ -284,6 +284,11 @@ impl ChildRequests for ChildApplier {
         self.on_engine_runtime(async move { applier.read_child(&wish).await })
     }
 
+    fn list(self: Arc<Self>, wish: ChildWish) -> ChildFuture<Vec<Value>> {
+        let applier = self.clone();
+        self.on_engine_runtime(async move { applier.list_children(&wish).await })
+    }
+
     fn read_applied(self: Arc<Self>, api_version: String, child: ChildName) -> ChildFuture<Value> {
         let applier = self.clone();
         self.on_engine_runtime(async move { applier.read_object(&api_version, &child).await })

@@ -30,6 +30,8 @@ pub(crate) trait ChildRequests: fmt::Debug + Send + Sync {
     fn set(self: Arc<Self>, objects: Vec<Value>, of: ChildContext) -> ChildFuture<Vec<ChildReply>>;
     /// Returns the current state of a child of the owner; `None` if there is no such child.
     fn read(self: Arc<Self>, wish: ChildWish) -> ChildFuture<Option<Value>>;
+    /// Returns the current children of the owner that have the kind of the wish.
+    fn list(self: Arc<Self>, wish: ChildWish) -> ChildFuture<Vec<Value>>;
     /// Returns the object that was applied.
     fn read_applied(self: Arc<Self>, api_version: String, child: ChildName) -> ChildFuture<Value>;
     /// Deletes the object if it is a child of the owner; returns `false` if there is no such child.
@@ -136,6 +138,8 @@ pub(crate) enum ChildError {
     NotNow { child: ChildName, error: String },
     #[error("{child} cannot be read now: {error}")]
     Unread { child: ChildName, error: String },
+    #[error("the children of kind {kind} cannot be listed now: {error}")]
+    Unlisted { kind: String, error: String },
     #[error("{child} cannot be deleted now: {error}")]
     Undeleted { child: ChildName, error: String },
     #[error("{0} occurs twice in one set")]
@@ -169,6 +173,7 @@ impl ChildError {
             | Self::RefusedForNow { .. }
             | Self::NotNow { .. }
             | Self::Unread { .. }
+            | Self::Unlisted { .. }
             | Self::Undeleted { .. } => Some(Duration::from_secs(15)),
             Self::NotOurs { .. } | Self::Unclaimed { .. } => Some(Duration::from_secs(60)),
             Self::Several { failed, .. } => failed.iter().filter_map(Self::delay).min(),

@@ -110,6 +110,48 @@ impl Children {
         self.read_as(object).await
     }
 
+    /// Returns the current children of this type, in the order of their namespaces and names:
+    /// `children.list::<ConfigMap>()`. Finds the children in the owner's namespace, in all namespaces if the owner is
+    /// cluster-scoped, and everywhere by `children.unowned().list::<T>()`.
+    ///
+    /// The result is never older than the operator's own last write. If a handler names the kind in `reads`, the
+    /// result comes from the informer's cache, otherwise from a request for all children of the operator with this
+    /// kind in that namespace.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kopf_rs::prelude::*;
+    ///
+    /// /// Deletes the oldest revisions: at most three stay.
+    /// #[reconcile("kopfexamples", reads = [ConfigMap])]
+    /// async fn keep_three(children: Children) -> HandlerResult {
+    ///     let mut revisions = children.list::<ConfigMap>().await?;
+    ///     revisions.sort_by(|a, b| a.metadata.creation_timestamp.cmp(&b.metadata.creation_timestamp));
+    ///     for old in revisions.iter().rev().skip(3) {
+    ///         children.delete(old).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// Returns an error if the children cannot be read, or if one does not deserialize into `T`.
+    pub async fn list<T: HasKind + DeserializeOwned>(&self) -> Result<Vec<T>, HandlerError> {
+        let listed = self.list_kind(&T::api_version(), &T::kind()).await?;
+        Ok(listed.into_iter().map(typed).collect::<Result<_, _>>()?)
+    }
+
+    /// Returns the current children of any kind as JSON: `children.list_kind("apps/v1", "Deployment")`. Otherwise the
+    /// same as [`Children::list`].
+    ///
+    /// # Errors
+    /// Returns an error if the children cannot be read.
+    pub async fn list_kind(&self, api_version: &str, kind: &str) -> Result<Vec<Value>, HandlerError> {
+        let of_kind = json!({"apiVersion": api_version, "kind": kind});
+        let listed = self.requests()?.list(self.wish(&of_kind)?).await;
+        listed.map_err(|error| handler_error(&error))
+    }
+
     async fn read_as<T: DeserializeOwned>(&self, object: &impl Serialize) -> Result<Option<T>, HandlerError> {
         let found = self.requests()?.read(self.wish(object)?).await;
         let found = found.map_err(|error| handler_error(&error))?;

@@ -465,16 +465,50 @@ impl ChildTable {
         let Some(seen) = self.child(watch, child, owner) else {
             return if of.complete_in == Some(self.term) { KnownBody::Absent } else { KnownBody::Unknown };
         };
+        self.body_of(seen, of, resource).map_or(KnownBody::Unknown, KnownBody::There)
+    }
+
+    /// Returns the whole object, if it is certainly not older than an own write.
+    fn body_of(&self, seen: &Seen, of: &ChildWatch, resource: &Resource) -> Option<Arc<str>> {
         if seen.term != self.term || of.collection.resource.version != resource.version {
-            return KnownBody::Unknown;
+            return None;
         }
         // Versions that are not numbers cannot be ordered.
         let is_told = seen.own.is_empty() && !seen.is_untold;
         let is_sure = is_told || matches!(Version::of(&seen.sight.version), Version::Number(_));
-        match &seen.sight.body {
-            Some(body) if is_sure => KnownBody::There(body.clone()),
-            _ => KnownBody::Unknown,
+        seen.sight.body.clone().filter(|_| is_sure)
+    }
+
+    /// Returns all whole children of an owner in these watches, as [`Self::body`] returns one; `None` if they must be read from the server.
+    pub(super) fn bodies(
+        &self,
+        watches: &[StreamId],
+        resource: &Resource,
+        owner: &str,
+    ) -> Option<Vec<Arc<str>>> {
+        let is_complete = |id: &StreamId| {
+            let watch = self.watch(*id).filter(|it| it.is_current());
+            watch.is_some_and(|it| it.of.complete_in == Some(self.term))
+        };
+        if watches.is_empty() || !watches.iter().all(is_complete) {
+            return None;
         }
+        let children = self.of_owner(owner).filter(|(id, ..)| watches.contains(id));
+        children.map(|(_, watch, seen)| self.body_of(seen, &watch.of, resource)).collect()
+    }
+
+    /// Returns the watches of children of this kind, each with its namespace: all, or only those that cover a namespace.
+    pub(super) fn watches_of(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+    ) -> Vec<(StreamId, Option<String>)> {
+        let is_meant = |(group, kind, of): &WatchedKind| {
+            let covers = namespace.is_none() || of.is_none() || of.as_deref() == namespace;
+            *group == resource.group && *kind == resource.kind && covers
+        };
+        let watches = self.watches.iter().filter(|(of, _)| is_meant(of));
+        watches.map(|(of, id)| (*id, of.2.clone())).collect()
     }
 
     /// Returns the uid and the version of the owner's child of this name, unless the child is being deleted.

@@ -72,9 +72,16 @@ impl OwnedObjects {
         self.0.left_over(&ChildSet { owner, name, wanted: BTreeSet::new() }).count()
     }
 
-    /// Returns the version of the whole child.
+    /// Returns the version of the whole child. A list of the owner's children agrees, unless it needs a complete listing of the present term.
     fn body(&self) -> KnownBody {
         let known = self.0.body(&child(), &Resource::default(), "o");
+        let listed = self.0.bodies(&[1], &Resource::default(), "o");
+        let agrees = match &known {
+            KnownBody::Unknown => listed.is_none(),
+            KnownBody::Absent => listed.as_ref().is_some_and(Vec::is_empty),
+            KnownBody::There(body) => listed.as_ref().is_none_or(|it| *it == [body.clone()]),
+        };
+        assert!(agrees, "{known:?}, {listed:?}");
         let KnownBody::There(body) = &known else {
             return known;
         };
@@ -324,6 +331,33 @@ fn a_child_that_was_labelled_again_has_not_gone() {
     assert!(owned.seen(Deleted, sight("6", "a", "o")).is_empty());
     assert!(owned.get("c").is_some());
     assert!(owned.seen(Added, sight("7", "a", "o")).is_empty());
+}
+
+#[test]
+fn all_children_are_known_once_each_watch_that_covers_them_is_listed() {
+    let mut children = ChildTable::default();
+    let resource = Resource::default();
+    for (id, namespace) in [(1, "a"), (2, "b")] {
+        let of = Collection { resource: Arc::default(), namespace: Some(namespace.to_owned()) };
+        children.open(id, Arc::new(of), true, None);
+    }
+    let listed = |children: &ChildTable, namespace: Option<&str>| {
+        let watches = children.watches_of(&resource, namespace);
+        let ids: Vec<StreamId> = watches.into_iter().map(|(id, _)| id).collect();
+        children.bodies(&ids, &resource, "o").map(|it| it.len())
+    };
+    for (id, uid) in [(1, "x"), (2, "y")] {
+        assert_eq!(listed(&children, None), None);
+        children.on_event(id, &WatchEvent::Listing(later()), later());
+        let sight = ChildSight { uid: uid.to_owned(), ..sight("5", "a", "o") };
+        children.seen(id, EventType::Listed, sight);
+        let other = ChildSight { uid: format!("{uid}2"), ..self::sight("5", "a", "another") };
+        children.seen(id, EventType::Listed, other);
+        children.on_event(id, &WatchEvent::Synced(KeySet::from_iter([Key::of_uid(uid)])), later());
+        assert_eq!(listed(&children, Some("a")), Some(1));
+    }
+    assert_eq!(listed(&children, None), Some(2));
+    assert_eq!(listed(&children, Some("unserved")), None);
 }
 
 #[test]
