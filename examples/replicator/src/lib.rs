@@ -54,7 +54,8 @@ pub async fn replicate(
     let patterns = body["metadata"]["annotations"][TO].as_str().unwrap_or_default();
     let targets = all.get(&());
     let targets = targets.iter().filter(|it| *it != namespace && is_target(patterns, it));
-    let copies: Vec<Value> = targets.map(|target| copy(body, &resource.kind, (namespace, name), target)).collect();
+    let copies: Vec<Value> =
+        targets.map(|target| copy(body, &resource.kind, (namespace, name), target)).collect();
     children.unowned().set(copies).await?;
     Ok(())
 }
