@@ -84,6 +84,7 @@ mod outcome_conditions;
 pub(crate) mod peering;
 pub(crate) mod plan;
 pub(crate) mod progress_table;
+pub(crate) mod recreated_children;
 pub(crate) mod settle;
 pub(crate) mod subhandlers;
 pub(crate) mod unstable_children;

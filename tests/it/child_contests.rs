@@ -6,6 +6,7 @@ use kopf_rs::prelude::Again;
 use kopf_rs::{Callback, Context, HandlerResult, Operator, Registry, Settings};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::operating::{KIND, TestOperator, Working, definition_of_versions};
 use crate::owned::{deployment, keeping, map, until};
@@ -17,6 +18,7 @@ scenarios! {
     fields_of_a_former_manager_are_taken_over;
     the_key_of_an_item_that_others_have_too_is_refused_once;
     an_immutable_child_is_an_error_and_is_not_deleted;
+    an_immutable_child_is_recreated_where_the_handler_says_so [memory];
     the_version_of_the_kind_of_a_child_changes;
     two_operators_that_want_one_field_slow_down [memory];
     an_autoscaler_is_reported_and_may_keep_its_field;
@@ -160,15 +162,60 @@ async fn the_key_of_an_item_that_others_have_too_is_refused_once(cluster: TestCl
     assert!(test.calls.all().len() <= 3, "{:?}", test.calls.all());
 }
 
+/// A Job, whose template is immutable.
+fn job(image: &str) -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "child"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": image}]}}},
+    })
+}
+
+/// Keeps all that the object lists, and recreates what cannot be changed.
+async fn recreate(context: Context) -> HandlerResult<Value> {
+    let wanted: Vec<Value> = context.read("spec.children")?;
+    for child in &wanted {
+        context.children()?.recreating().apply(child).await?;
+    }
+    Ok(Value::Null)
+}
+
+/// CH64.
+async fn an_immutable_child_is_recreated_where_the_handler_says_so(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let recreating = test.handler("keep", recreate).owns("jobs");
+    let working = test.start(Registry::new().reconcile(test.selector(), recreating));
+    test.create("one", json!({"children": [job("a")]})).await;
+    let until_made = async |image: &str| {
+        let is_it = |it: Option<&Value>| {
+            let template = it.map(|it| &it["spec"]["template"]["spec"]);
+            template.is_some_and(|it| it["containers"][0]["image"] == image)
+        };
+        let made = test.cluster.until("it has the image", "jobs", "child", is_it).await;
+        made["metadata"]["uid"].clone()
+    };
+    let first = until_made("a").await;
+    test.patch("one", json!({"spec": {"children": [job("b")]}})).await;
+    test.line("Job `child` cannot be changed, so it is deleted and created again").await;
+    let second = until_made("b").await;
+    assert_ne!(first, second);
+    let recreated = Instant::now();
+    test.patch("one", json!({"spec": {"children": [job("c")]}})).await;
+    test.line("Job `child` was recreated before").await;
+    let third = until_made("c").await;
+    assert_ne!(second, third);
+    assert!(recreated.elapsed() > Duration::from_secs(55), "{:?}", recreated.elapsed());
+    let mut invalid = job("d");
+    invalid["spec"]["template"]["spec"]["restartPolicy"] = json!("Never again");
+    test.patch("one", json!({"spec": {"children": [invalid]}})).await;
+    let told = test.line("Reconciler 'keep' failed permanently").await;
+    assert!(told.contains("the server would refuse the new object, too"), "{told}");
+    assert_eq!(until_made("c").await, third);
+    working.stop().await;
+}
+
 /// CH38.
 async fn an_immutable_child_is_an_error_and_is_not_deleted(cluster: TestCluster) {
     let test = TestOperator::of(cluster).await;
-    let job = |image: &str| {
-        json!({
-            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "child"},
-            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": image}]}}},
-        })
-    };
     let working = test.start(Registry::new().reconcile(test.selector(), keeping(&test).owns("jobs")));
     test.create("one", json!({"children": [job("a")]})).await;
     test.line("Job `child` is created.").await;

@@ -25,7 +25,18 @@ pub(crate) struct ApplyRequest<'a> {
     pub(crate) manager: &'a str,
     /// Take ownership of fields that other managers own.
     pub(crate) force: bool,
+    /// The server validates the request and stores nothing.
+    pub(crate) dry_run: bool,
     pub(crate) body: &'a Value,
+}
+
+/// When a deleted object disappears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    /// At once. Its dependents follow.
+    Background,
+    /// After its dependents.
+    Foreground,
 }
 
 /// The response to an apply.
@@ -45,6 +56,9 @@ impl Cluster {
         let mut call = Call::on(Method::PATCH, request.object, body, &["create", "patch"]);
         let query = format!("?fieldManager={manager}&force={force}&fieldValidation=Strict");
         call.target.push_str(&query);
+        if request.dry_run {
+            call.target.push_str("&dryRun=All");
+        }
         let (code, reply) = self.exchange_in_turn_coded(&call, None).await?;
         Ok(ApplyReply { created: code == 201, object: value(&reply)? })
     }
@@ -81,12 +95,14 @@ impl Cluster {
         let _permit = self.shared.reads.acquire().await.ok();
         let query = format!("labelSelector={}", escaped(label));
         let mut listed = self.list_all(resource, namespace, &query).await?;
-        listed.iter_mut().for_each(|item| name_kind(item, resource));
+        for item in &mut listed {
+            name_kind(item, resource);
+        }
         Ok(listed)
     }
 
-    /// Deletes an object in this version, and its dependents in the background. Returns the object if it still exists because finalizers or a
-    /// grace period delay the deletion.
+    /// Deletes an object in this version, and its dependents. Returns the object if it still exists because finalizers, dependents or a grace
+    /// period delay the deletion.
     ///
     /// Fails with [`ClusterError::Conflict`] if the uid or the version differs.
     pub(crate) async fn delete(
@@ -94,12 +110,13 @@ impl Cluster {
         object: ObjectPath<'_>,
         uid: &str,
         version: &str,
+        propagation: Propagation,
     ) -> Result<Option<Value>, ClusterError> {
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid, "resourceVersion": version},
-            "propagationPolicy": "Background",
+            "propagationPolicy": format!("{propagation:?}"),
         });
         let call = Call::on(Method::DELETE, object, (JSON, &options), &["delete"]);
         let reply = self.exchange_in_turn(&call).await?;
@@ -186,7 +203,8 @@ mod tests {
         };
         let object = ObjectPath { resource: &resource, namespace: Some("ns"), name: "c" };
         let body = json!({"data": {}});
-        let request = ApplyRequest { object, manager: "op.kopf.rs", force: false, body: &body };
+        let request =
+            ApplyRequest { object, manager: "op.kopf.rs", force: false, dry_run: false, body: &body };
         let cluster = fake.cluster();
         assert!(cluster.apply(request).await.unwrap().created);
         let refused = cluster.apply(request).await.unwrap_err();
@@ -197,7 +215,7 @@ mod tests {
         assert!(matches!(&refused, ClusterError::FieldConflicts(all) if *all == [field]), "{refused:?}");
         let forced = ApplyRequest { force: true, ..request };
         assert!(!cluster.apply(forced).await.unwrap().created);
-        assert!(cluster.delete(object, "u", "7").await.is_ok());
+        assert!(cluster.delete(object, "u", "7", Propagation::Foreground).await.is_ok());
         let path = "/api/v1/namespaces/ns/configmaps/c";
         let apply =
             |force| format!("PATCH {path}?fieldManager=op.kopf.rs&force={force}&fieldValidation=Strict");
@@ -206,5 +224,6 @@ mod tests {
         let deletion: Value = serde_json::from_str(&fake.seen()[3].body).unwrap();
         let preconditions = json!({"uid": "u", "resourceVersion": "7"});
         assert_eq!(deletion["preconditions"], preconditions);
+        assert_eq!(deletion["propagationPolicy"], "Foreground");
     }
 }

@@ -7,6 +7,7 @@ mod applying;
 pub(super) mod child_table;
 mod directory;
 mod reading;
+mod recreating;
 mod refusal;
 mod removing;
 mod sets;

@@ -51,6 +51,8 @@ pub(crate) struct ChildContext {
     pub(crate) ownership: Ownership,
     /// Adopts objects that have no controller, so that they become children.
     pub(crate) adopts: bool,
+    /// Deletes and recreates children whose immutable fields differ.
+    pub(crate) recreates: bool,
     /// Field managers of former releases, whose fields the operator takes over.
     pub(crate) former_managers: Arc<[String]>,
     /// The owner, in the newest state that the operator knows.
@@ -125,6 +127,15 @@ pub(crate) enum ChildError {
         taken.manager, taken.fields.join(", "), wait.as_secs()
     )]
     Contested { child: ChildName, taken: Box<TakenFields>, wait: Duration },
+    #[error(
+        "{child} is deleted, and the next attempt creates it again, because it cannot be changed: {error}"
+    )]
+    Recreated { child: ChildName, error: String },
+    #[error(
+        "{child} was recreated before and cannot be changed either: it is recreated again in {} seconds. {error}",
+        wait.as_secs()
+    )]
+    RecreatedAgain { child: ChildName, error: String, wait: Duration },
     #[error("no kind {kind} of {api_version} is served: is its CustomResourceDefinition applied?")]
     KindMissing { api_version: String, kind: String },
     /// The server rejects the content of the child.
@@ -166,8 +177,10 @@ impl ChildError {
             | Self::Twice(_)
             | Self::Unwatched(_)
             | Self::Refused { .. } => None,
-            Self::Unstable { wait, .. } | Self::Contested { wait, .. } => Some(*wait),
-            Self::Paused | Self::Vanished(_) => Some(Duration::from_secs(1)),
+            Self::Unstable { wait, .. }
+            | Self::Contested { wait, .. }
+            | Self::RecreatedAgain { wait, .. } => Some(*wait),
+            Self::Paused | Self::Vanished(_) | Self::Recreated { .. } => Some(Duration::from_secs(1)),
             Self::Terminating(_) => Some(Duration::from_secs(5)),
             Self::KindMissing { .. }
             | Self::RefusedForNow { .. }
@@ -183,9 +196,10 @@ impl ChildError {
     /// Returns the trouble that conditions report.
     fn trouble(&self) -> Option<ChildTrouble> {
         match self {
-            Self::Refused { .. } | Self::RefusedForNow { .. } | Self::Undeleted { .. } => {
-                Some(ChildTrouble::Refused)
-            }
+            Self::Refused { .. }
+            | Self::RefusedForNow { .. }
+            | Self::Undeleted { .. }
+            | Self::RecreatedAgain { .. } => Some(ChildTrouble::Refused),
             Self::NotOurs { .. } | Self::Unclaimed { .. } => Some(ChildTrouble::NotOurs),
             Self::TwoAuthors { .. } | Self::Contested { .. } => Some(ChildTrouble::Conflict),
             Self::KindMissing { .. } => Some(ChildTrouble::KindMissing),

@@ -30,6 +30,7 @@ pub struct Children {
     cause: Cause,
     ownership: Ownership,
     adopts: bool,
+    recreates: bool,
     former_managers: Arc<[String]>,
     requests: Option<Arc<dyn ChildRequests>>,
 }
@@ -187,6 +188,30 @@ impl Children {
         Self { adopts: true, ..self.clone() }
     }
 
+    /// Returns a handle that recreates children with immutable fields: if the server refuses to change a child for that
+    /// reason, the operator deletes it, and the next attempt creates it. Its Pods and data may be lost, so this is off
+    /// by default.
+    ///
+    /// The operator asks the server first whether it would create the new child, and deletes nothing otherwise. It
+    /// deletes in the foreground: the new child is created after the Pods of the former one are gone. A child that was
+    /// recreated is recreated again after a minute at the earliest, and then at growing intervals of up to an hour. The
+    /// handler needs at least two attempts for it: do not limit its `retries` to one.
+    ///
+    /// ```
+    /// # use kopf_rs::prelude::*;
+    /// #[reconcile("kopfexamples", owns = [("batch", "jobs")])]
+    /// async fn migrate(children: Children, spec: &Value) -> HandlerResult {
+    ///     // The template of a Job is immutable.
+    ///     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": spec["template"]}});
+    ///     children.recreating().apply(&job).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn recreating(&self) -> Self {
+        Self { recreates: true, ..self.clone() }
+    }
+
     /// Returns a handle that takes over the fields of former releases or predecessors of this operator, which made
     /// children by other requests than server-side apply. The operator owns all fields that these field managers set
     /// (with the operation `Update` in `managedFields`), so that it can remove those it no longer wants.
@@ -227,6 +252,7 @@ impl Children {
         ChildContext {
             ownership: self.ownership,
             adopts: self.adopts,
+            recreates: self.recreates,
             former_managers: self.former_managers.clone(),
             owner: self.owner(),
             handler_id: self.cause.handler_id.clone(),
@@ -326,6 +352,7 @@ impl Cause {
             cause: self.clone(),
             ownership: Ownership::default(),
             adopts: false,
+            recreates: false,
             former_managers: Arc::default(),
             requests: requests.map(|it| it.0.clone()),
         })

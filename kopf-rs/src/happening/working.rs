@@ -175,6 +175,9 @@ happenings! {
         Contested { child: ChildName, times: u8, taken: TakenFields }
             => WARN, "{child} was corrected {times} times within minutes, because \"{}\" changes {} each time. From now on it is corrected after \
             growing pauses of up to five minutes. One of the two should leave that field to the other.", taken.manager, listed(&taken.fields);
+        /// The server refuses to change the child, so it is about to be deleted.
+        Recreated { child: ChildName, why: String }
+            => INFO, "{child} cannot be changed, so it is deleted and created again: {why}";
         /// The object was not deleted because it is not a child.
         NotDeleted { child: ChildName, why: String }
             => WARN, "{child} is not deleted, because it is no child of this object: it is {why}.";

@@ -12,7 +12,7 @@ use crate::cluster::child::{ApplyReply, ApplyRequest};
 use crate::cluster::error::ClusterError;
 use crate::engine::children::child_table::{AppliedState, Known};
 use crate::engine::children::directory::{OfOwner, OwnerName};
-use crate::engine::children::refusal::refused_as_first;
+use crate::engine::children::refusal::{is_immutable, refused_as_first};
 use crate::engine::children::task::stability::note_restored;
 use crate::engine::children::task::{TRIES, Target, Task, Trouble, Wanted, pauses};
 use crate::engine::children::{ChildApplier, Writing};
@@ -64,7 +64,9 @@ impl ChildApplier {
         let _writing = Writing::begin(self, &task.target);
         let applied = self.pursue(&mut task, &of_owner, &wanted).await;
         match &applied {
-            Err(ChildError::Vanished(child)) => of_owner.with(|it| it.forget(child)),
+            Err(ChildError::Vanished(child) | ChildError::Recreated { child, .. }) => {
+                of_owner.with(|it| it.forget(child));
+            }
             Err(ChildError::NotOurs { child, .. } | ChildError::Unclaimed { child, .. }) => {
                 of_owner.release(child);
             }
@@ -297,8 +299,14 @@ impl ChildApplier {
                 let child = target.child.clone();
                 Err(Trouble::Final(ChildError::Vanished(child)))
             }
+            Err(ClusterError::Invalid(message)) if is_immutable(&message) && task.wish.context.recreates => {
+                Err(self.recreate(task, message).await)
+            }
             // Fields of other managers may cause the refusal.
             Err(ClusterError::Invalid(mut message)) => {
+                if is_immutable(&message) {
+                    message.push_str(" (`children.recreating()` deletes such a child and creates it again)");
+                }
                 if let Some(others) = self.others(target).await {
                     message = format!("{message} (it is also {others})");
                 }
@@ -335,7 +343,12 @@ impl ChildApplier {
         }
     }
 
-    fn request<'a>(&'a self, task: &'a Task<'_>, body: &'a Value, force: bool) -> ApplyRequest<'a> {
-        ApplyRequest { object: task.target.path(), manager: &self.marks.manager, force, body }
+    pub(super) fn request<'a>(
+        &'a self,
+        task: &'a Task<'_>,
+        body: &'a Value,
+        force: bool,
+    ) -> ApplyRequest<'a> {
+        ApplyRequest { object: task.target.path(), manager: &self.marks.manager, force, dry_run: false, body }
     }
 }

@@ -50,6 +50,21 @@ fn is_final(error: &ClusterError) -> bool {
     }
 }
 
+/// Parts of the messages of the server for content that the existing object cannot change to.
+const IMMUTABLE: [&str; 5] = [
+    "immutable",
+    "may not be changed once set",
+    "may not change once set",
+    "cannot change roleRef",
+    "for fields other than",
+];
+
+/// Returns whether the server refuses the content because of the existing object, so that a new object could have it. Rules in definitions
+/// count if their message says that the value is immutable.
+pub(super) fn is_immutable(message: &str) -> bool {
+    IMMUTABLE.iter().any(|part| message.contains(part))
+}
+
 /// Returns the error of a first apply that was refused because the object of that name belongs to another owner.
 pub(super) fn refused_as_first(child: &ChildName, error: &ClusterError) -> Option<ChildError> {
     let why = match error {
@@ -112,6 +127,22 @@ mod tests {
         assert!(refused.contains(".spec.replicas (conflict with \"kubectl\")"), "{refused}");
         let second = ClusterError::Invalid(format!("metadata.ownerReferences: {CONTROLLER}."));
         assert!(refused_as_first(&child, &second).is_some());
+    }
+
+    #[test]
+    fn only_the_existing_object_is_the_reason_for_an_immutable_field() {
+        for (message, expected) in [
+            ("spec.template: Invalid value: {}: field is immutable", true),
+            (
+                "spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden",
+                true,
+            ),
+            ("spec.clusterIPs[0]: Invalid value: [\"None\"]: may not change once set", true),
+            ("roleRef: Invalid value: {}: cannot change roleRef", true),
+            ("spec.replicas: Invalid value: -1: must be greater than or equal to 0", false),
+        ] {
+            assert_eq!(is_immutable(message), expected, "{message}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::cluster::child::Propagation;
 use crate::cluster::error::ClusterError;
 use crate::engine::children::child_table::LeftOver;
 use crate::engine::children::directory::OfOwner;
@@ -18,13 +19,13 @@ use crate::object::child::{ChildSight, Claim, claim, orphaned};
 use crate::object::hierarchy::OwnerFacts;
 
 /// The version of an object that is to be removed.
-struct Version {
+pub(super) struct Version {
     uid: String,
     version: String,
 }
 
 /// The decision about an object that has the name of a child.
-enum Verdict {
+pub(super) enum Verdict {
     Remove,
     /// It is already being deleted.
     Leaves,
@@ -32,7 +33,7 @@ enum Verdict {
     Stays(Option<String>),
 }
 
-type Judge<'a> = &'a (dyn Fn(&Value) -> Verdict + Sync);
+pub(super) type Judge<'a> = &'a (dyn Fn(&Value) -> Verdict + Sync);
 
 // === impl ===
 
@@ -48,7 +49,7 @@ impl ChildApplier {
         let task = self.task(wish).await?;
         let context = &wish.context;
         let judge = |found: &Value| verdict(claim(found, &task.owner, context.ownership, &self.marks));
-        let deleted = self.delete_target(&task.target, None, &judge).await?;
+        let deleted = self.delete_target(&task.target, None, &judge, Propagation::Background).await?;
         let of_owner = context.memo.get_or_default::<OfOwner>();
         // Another owner may claim the name from now on.
         of_owner.release(&task.target.child);
@@ -79,18 +80,19 @@ impl ChildApplier {
             logger: &context.logger,
         };
         let known = Version { uid: left_over.uid, version: left_over.version };
-        self.delete_target(&target, Some(known), &judge).await?;
+        self.delete_target(&target, Some(known), &judge, Propagation::Background).await?;
         let of_owner = context.memo.get_or_default::<OfOwner>();
         of_owner.release(&target.child);
         Ok(())
     }
 
     /// Deletes an object. A `known` version was judged before. Returns whether it was deleted or was already being deleted.
-    async fn delete_target(
+    pub(super) async fn delete_target(
         &self,
         target: &Target<'_>,
         mut known: Option<Version>,
         judge: Judge<'_>,
+        propagation: Propagation,
     ) -> Result<bool, ChildError> {
         let _writing = Writing::begin(self, target);
         let mut pauses = pauses();
@@ -99,11 +101,11 @@ impl ChildApplier {
                 return Err(ChildError::Paused);
             }
             let tried = match known.take() {
-                Some(version) => self.delete_version(target, version).await.map(|()| true),
+                Some(version) => self.delete_version(target, version, propagation).await.map(|()| true),
                 None => match self.meant(target, judge).await {
                     Ok(Meant::This(found)) => {
                         let version = Version::of(&found);
-                        self.delete_version(target, version).await.map(|()| true)
+                        self.delete_version(target, version, propagation).await.map(|()| true)
                     }
                     Ok(Meant::Nothing { leaves }) => Ok(leaves),
                     Err(error) => Err(error),
@@ -125,9 +127,14 @@ impl ChildApplier {
         Err(ChildError::Undeleted { child, error })
     }
 
-    async fn delete_version(&self, target: &Target<'_>, version: Version) -> Result<(), ClusterError> {
+    async fn delete_version(
+        &self,
+        target: &Target<'_>,
+        version: Version,
+        propagation: Propagation,
+    ) -> Result<(), ClusterError> {
         let Version { uid, version } = version;
-        let deleting = target.cluster.delete(target.path(), &uid, &version);
+        let deleting = target.cluster.delete(target.path(), &uid, &version, propagation);
         match deleting.await {
             Ok(Some(found)) => {
                 let sight = ChildSight::of(&found, &self.marks);
@@ -221,7 +228,7 @@ enum Meant {
     Nothing { leaves: bool },
 }
 
-fn verdict(claim: Claim) -> Verdict {
+pub(super) fn verdict(claim: Claim) -> Verdict {
     match claim {
         Claim::Ours => Verdict::Remove,
         Claim::Terminating => Verdict::Leaves,

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::admission::instances::{Instances, annotation};
 use crate::admission::rules::{GROUP, label};
 use crate::cluster::Cluster;
+use crate::cluster::child::Propagation;
 use crate::cluster::error::ClusterError;
 use crate::conversion::graph::PATH;
 use crate::object::resource::Resource;
@@ -226,7 +227,7 @@ impl Cleaning {
         let (uid, version) = (text("uid"), text("resourceVersion"));
         let remains = self.remains(&remains.object.resource, &found);
         let Some(conversion) = &remains.conversion else {
-            cluster.delete(object, uid, version).await?;
+            cluster.delete(object, uid, version, Propagation::Background).await?;
             return Ok(Some(remains));
         };
         let annotations = json!({self.annotation.as_str(): null});

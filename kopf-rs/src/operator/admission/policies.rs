@@ -20,6 +20,7 @@ use crate::admission::rules::{
     GROUP, PolicySource, RulePolicy, definitions, label, missing_in, names, policies, policy_version,
 };
 use crate::cluster::Cluster;
+use crate::cluster::child::Propagation;
 use crate::cluster::error::ClusterError;
 use crate::engine::invoke::guarded;
 use crate::engine::report::report_of_operator;
@@ -328,7 +329,8 @@ impl PolicyKeeper {
     async fn delete(&self, own: &Own) -> Result<(), ClusterError> {
         let text = |field: &str| own.found["metadata"][field].as_str().unwrap_or_default();
         let (cluster, object) = (&self.cluster, &own.object);
-        let deleted = cluster.delete(object.path(), text("uid"), text("resourceVersion"));
+        let deleted =
+            cluster.delete(object.path(), text("uid"), text("resourceVersion"), Propagation::Background);
         match deleted.await {
             Ok(_) => report_of_operator(&RuleServing::Deleted { policy: object.shown() }),
             Err(ClusterError::NotFound(_)) => {}
