@@ -132,6 +132,7 @@ pub use crate::object::reference::Reference;
 pub use crate::object::resource::Resource;
 pub use crate::object::selector::{ResourcePredicate, Selector, SelectorError, SelectorName};
 pub use crate::object::typed::HasKind;
+pub use crate::operator::clock::Clock;
 pub use crate::operator::definition::register_crd;
 pub use crate::operator::run::{Operator, OperatorError, Report};
 pub use crate::operator::scope::BadPattern;

@@ -4,6 +4,7 @@
 
 pub(crate) mod activity;
 pub(crate) mod admission;
+pub(crate) mod clock;
 pub(crate) mod crash_notes_path;
 pub(crate) mod definition;
 #[cfg(any(feature = "cli", test))]

@@ -6,7 +6,7 @@ pub use serde::{Deserialize, Serialize};
 pub use serde_json::{Map, Value, json};
 
 pub use crate::{
-    ABSENT, Again, Attempt, Body, Callback, Cause, Children, Client, Condition, ConditionStatus,
+    ABSENT, Again, Attempt, Body, Callback, Cause, Children, Client, Clock, Condition, ConditionStatus,
     ConnectionInfo, Context, Diff, DiffItem, DiffOp, ErrorsMode, EventKind, EventType, Events, FieldPath,
     FromCause, HandlerError, HandlerResult, Index, IndexEntries, Labels, Lifecycle, Live, Logger, Memo,
     Owner, PRESENT, Patch, PermanentError, Persistence, Reason, StartupSettings, State, Status, StopReason,

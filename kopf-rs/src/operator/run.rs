@@ -34,6 +34,7 @@ use crate::health::address::BadLiveness;
 #[cfg(feature = "metrics")]
 use crate::health::address::BadMetricsAddress;
 use crate::health::board::Board;
+use crate::operator::clock::give_clock;
 use crate::operator::crash_notes_path::NotesAt;
 use crate::operator::endpoints::{Endpoints, WantedEndpoints, is_given_by_itself};
 use crate::operator::leasing::{LeaseTask, Role, changed};
@@ -419,11 +420,12 @@ impl CheckedOperator {
         let mut extensions = operator.extensions;
         let handlers = operator.registry.handlers();
         let endpoints = operator.endpoints.checked(handlers, &mut extensions)?;
+        let clock = Clock::start();
+        give_clock(clock, &mut extensions);
         extensions.insert(settings.clone());
         extensions.insert(operator.registry.indices());
         let without_client = Arc::new(extensions.clone());
         extensions.insert(client.clone());
-        let clock = Clock::start();
         let workers = settings.get().execution.max_workers;
         let posting = EventPosting::new(clock, endpoints.meter.clone());
         extensions.insert(posting.sink());
