@@ -36,6 +36,7 @@ mod stopped;
 mod targets;
 mod timers;
 mod transform;
+pub(crate) mod triggers;
 mod turns;
 mod unsure_writes;
 pub(crate) mod watchdog;
@@ -66,6 +67,7 @@ use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::running_calls::RunningCall;
 use crate::engine::shared::{Setup, Shared};
 use crate::engine::targets::Surroundings;
+use crate::engine::triggers::Fired;
 use crate::handler::stopped::StopReason;
 use crate::happening::working::Working;
 use crate::object::collection::Collection;
@@ -228,6 +230,19 @@ impl Engine {
     /// Wakes idle objects whose timers or retries are due.
     pub(crate) async fn look_after_timers(&self) -> Infallible {
         self.0.queue.wake_due().await
+    }
+
+    /// Wakes the objects that triggers have fired for.
+    pub(crate) async fn look_after_triggers(&self) -> Infallible {
+        loop {
+            let fired = self.0.setup.triggers.take().await;
+            let known = self.0.queue.triggered(&fired);
+            let unknown = fired.iter().flat_map(Fired::names).filter(|it| !known.contains(*it));
+            let unknown: Vec<String> = unknown.map(|it| it.trim_start_matches('/').to_owned()).collect();
+            if !unknown.is_empty() {
+                report_of_operator(&Working::TriggersIgnored { unknown });
+            }
+        }
     }
 
     /// Watches for jumps of the wall clock, by an administrator or by a suspended machine, because timers with a schedule follow the wall

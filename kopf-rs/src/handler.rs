@@ -47,6 +47,7 @@ pub(crate) mod subject;
 pub(crate) mod target;
 pub(crate) mod test_cause;
 pub(crate) mod timing;
+pub(crate) mod trigger;
 pub(crate) mod validation_rule;
 pub(crate) mod webhook;
 

@@ -114,6 +114,7 @@ pub use crate::handler::subject::Reason;
 pub use crate::handler::target::{IntoOwners, OwnerName};
 pub use crate::handler::test_cause::TestCause;
 pub use crate::handler::timing::{IntoPause, Pause};
+pub use crate::handler::trigger::Trigger;
 pub use crate::handler::validation_rule::ValidationRule;
 pub use crate::health::address::BadLiveness;
 #[cfg(feature = "metrics")]

@@ -37,7 +37,7 @@ struct Entry {
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The letters of the scenarios in `engines`, and the last number of each.
-const ENGINES: [(&str, u32); 19] = [
+const ENGINES: [(&str, u32); 20] = [
     ("A", 13),
     ("AD", 36),
     ("C", 3),
@@ -53,6 +53,7 @@ const ENGINES: [(&str, u32); 19] = [
     ("P", 10),
     ("S", 4),
     ("T", 13),
+    ("TG", 1),
     ("TR", 3),
     ("W", 16),
     ("WH", 8),

@@ -77,6 +77,7 @@ mod targets;
 mod timers;
 mod traces;
 mod transform;
+mod triggers;
 mod tutorials;
 mod twin;
 mod ui;

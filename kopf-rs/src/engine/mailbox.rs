@@ -3,7 +3,7 @@
 //! - A state replaces an older state.
 //! - The end of the watch replaces a state, but not a deletion. A later state, which means that the object is watched again, revokes it.
 //! - After a deletion was read, the object has ended: further deletions and ends of the watch are ignored.
-//! - Changed children merge into one message with the kinds of all of them.
+//! - Changed children and triggers merge into one message with the kinds of all children.
 //! - Ended calls of daemons and timers are all kept, and are read before anything else.
 //!
 //! A new kind of message gets a field here, its rule in [`Mailbox::post`] and its turn in [`Mailbox::take`]; the queue and the other
@@ -32,7 +32,7 @@ pub(crate) enum Message {
     Unwatched,
     /// Calls of its daemons and timers have ended.
     Returned(Vec<ReturnedCall>),
-    /// Some of its children have changed.
+    /// Some of its children have changed, or a trigger has fired for it.
     ChildrenChanged(Box<ChangedChildren>),
     /// A daemon or timer of an idle object is due: the object has to be read.
     Due(Snapshot),
@@ -57,6 +57,8 @@ pub(crate) struct ReturnedCall {
 #[derive(Debug)]
 pub(crate) struct ChangedChildren {
     pub(crate) kinds: Vec<Arc<Resource>>,
+    /// A trigger has fired for the object itself.
+    pub(crate) is_triggered: bool,
     pub(crate) origin: Snapshot,
 }
 
@@ -96,6 +98,13 @@ pub(crate) struct Mailbox {
     taken_over: Option<Snapshot>,
     /// The last state that was read is a deletion.
     ended: bool,
+}
+
+impl ChangedChildren {
+    /// Creates the message of a trigger.
+    pub(crate) fn triggered(origin: Snapshot) -> Self {
+        Self { kinds: Vec::new(), is_triggered: true, origin }
+    }
 }
 
 impl Message {
@@ -150,8 +159,9 @@ impl Mailbox {
             self.children = Some(newer);
             return;
         };
-        let ChangedChildren { kinds, origin } = *newer;
+        let ChangedChildren { kinds, is_triggered, origin } = *newer;
         all.origin = origin;
+        all.is_triggered |= is_triggered;
         for kind in kinds {
             if !all.kinds.contains(&kind) {
                 all.kinds.push(kind);

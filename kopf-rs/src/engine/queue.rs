@@ -20,6 +20,7 @@ use crate::engine::memory::{Memory, Version};
 use crate::engine::object_table::{ObjectTable, Shown, StreamId, Watch};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::timers::Timers;
+use crate::engine::triggers::Fired;
 use crate::object::event::EventType;
 use crate::object::key::{Key, full_name};
 use crate::object::raw::Raw;
@@ -223,6 +224,19 @@ impl Queue {
         for key in state.keys_of(concerned) {
             state.child_changed(&key, kind);
         }
+    }
+
+    /// Notes that triggers have fired. Returns the full names of the objects that they concern.
+    pub(crate) fn triggered(&self, fired: &[Fired]) -> BTreeSet<Box<str>> {
+        let mut state = self.state.lock();
+        let is_meant = |slot: &Slot, kind: &ResourceHandlers| {
+            fired.iter().any(|it| it.is_for(&kind.resource, &slot.name)) && kind.has_reconcilers()
+        };
+        let keys = state.keys_of(is_meant);
+        for key in &keys {
+            state.wake(key, |origin| Message::ChildrenChanged(Box::new(ChangedChildren::triggered(origin))));
+        }
+        keys.iter().filter_map(|key| Some(state.objects.get(key)?.name.clone())).collect()
     }
 
     /// Takes the ended calls of daemons and timers.
@@ -518,7 +532,8 @@ impl State {
 
     fn child_changed(&mut self, key: &Key, kind: &Arc<Resource>) {
         let kinds = vec![kind.clone()];
-        self.wake(key, |origin| Message::ChildrenChanged(Box::new(ChangedChildren { kinds, origin })));
+        let changed = |origin| ChangedChildren { kinds, is_triggered: false, origin };
+        self.wake(key, |origin| Message::ChildrenChanged(Box::new(changed(origin))));
     }
 
     /// Posts a message that holds only the object's name.

@@ -78,6 +78,11 @@ impl ResourceHandlers {
         handlers.any(|handler| handler.is_background())
     }
 
+    /// Returns whether level-triggered handlers are among the handlers.
+    pub(crate) fn has_reconcilers(&self) -> bool {
+        self.handlers.iter().any(|it| is_reconcile(it))
+    }
+
     /// Returns whether handlers are called for an unchanged object when the operator starts.
     pub(crate) fn acts_at_a_start(&self) -> bool {
         let is_called = |it: &Arc<Handler>| {

@@ -30,6 +30,7 @@ use crate::engine::report::{about, report_counted};
 use crate::engine::resource_handlers::ResourceHandlers;
 use crate::engine::running_calls::RunningCalls;
 use crate::engine::targets::Targets;
+use crate::engine::triggers::Triggers;
 use crate::engine::turns::Turns;
 use crate::handler::extensions::Extensions;
 use crate::handler::index::erased::Indices;
@@ -62,6 +63,8 @@ pub(crate) struct Setup {
     pub(crate) extensions: Arc<Extensions>,
     /// Applies children on behalf of handlers.
     pub(crate) children: Arc<ChildApplier>,
+    /// Collects the objects that triggers fire for.
+    pub(crate) triggers: Arc<Triggers>,
     /// The separate runtime of async handlers, if there is one.
     pub(crate) handlers: Option<Handle>,
     /// Records running calls, if a status page may ask for them.

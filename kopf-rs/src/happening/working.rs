@@ -32,6 +32,9 @@ happenings! {
             => WARN, "The operator cannot read objects of this kind. It handles them from watch events only, which can take longer: {error}";
         /// A permission is missing; this RBAC rule would grant it.
         PermissionMissing { rule: String } => WARN, "A permission is missing. To grant it, add {rule}";
+        /// Triggers have fired for objects that the operator does not know.
+        TriggersIgnored { unknown: Vec<String> }
+            => DEBUG, "Triggers are ignored, because the operator reconciles no object of this name: {}", listed(unknown);
         /// An outage is over. This many requests waited for the same reason, the first for this long, and none waits any
         /// more: the requests succeed again, or are no longer needed.
         OutageOver { reason: Arc<str>, waiting: usize, still: usize, lasted: Duration, recovered: bool }

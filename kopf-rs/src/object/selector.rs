@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::object::resource::Resource;
+use crate::object::typed::HasKind;
 
 pub(crate) mod named;
 
@@ -136,6 +137,18 @@ impl Selector {
             group: None,
             version: None,
             name: SelectorName::Matching(ResourcePredicate(Arc::new(predicate))),
+            definition: None,
+        }
+    }
+
+    /// Selects the kind of a Rust type, in its version.
+    pub(crate) fn of_kind<T: HasKind>() -> Self {
+        let api_version = T::api_version();
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        Self {
+            group: Some(group.to_owned()),
+            version: Some(version.to_owned()),
+            name: SelectorName::Kind(T::kind()),
             definition: None,
         }
     }

@@ -23,12 +23,14 @@ use crate::engine::invoke::Invoker;
 use crate::engine::invoke::take_over_panics;
 use crate::engine::noted_calls::NotedCalls;
 use crate::engine::posting::EventPosting;
+use crate::engine::triggers::Triggers;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
 use crate::handler::extensions::Extensions;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::registry::{Registry, RegistryError};
+use crate::handler::trigger::Trigger;
 use crate::handler::validation_rule::DeclaredRule;
 use crate::health::address::BadLiveness;
 #[cfg(feature = "metrics")]
@@ -85,6 +87,7 @@ pub struct Operator {
     settings: Settings,
     extensions: Extensions,
     memo: Memo,
+    trigger: Trigger,
     scope: Result<Scope, BadPattern>,
     once: bool,
     seed: Option<u64>,
@@ -185,6 +188,7 @@ impl Operator {
             settings: Settings::default(),
             extensions: Extensions::default(),
             memo: Memo::default(),
+            trigger: Trigger::new(),
             scope: Ok(Scope::All),
             once: false,
             seed: None,
@@ -223,6 +227,12 @@ impl Operator {
     pub fn memo(mut self, memo: Memo) -> Self {
         self.memo = memo;
         self
+    }
+
+    /// Returns the trigger of this operator and its clones, with which the program reconciles objects for reasons of its own.
+    #[must_use]
+    pub fn trigger(&self) -> Trigger {
+        self.trigger.clone()
     }
 
     /// Limits the operator to matching namespaces: names, globs, comma-separated lists of them, `!` to exclude. The default is all
@@ -405,6 +415,7 @@ pub(super) struct CheckedOperator {
     invoker: Arc<Invoker>,
     posting: EventPosting,
     children: Arc<ChildApplier>,
+    triggers: Arc<Triggers>,
     endpoints: Endpoints,
     /// Collects the state of the parts for status pages, if they are enabled.
     board: Option<Board>,
@@ -422,6 +433,9 @@ impl CheckedOperator {
         let endpoints = operator.endpoints.checked(handlers, &mut extensions)?;
         let clock = Clock::start();
         give_clock(clock, &mut extensions);
+        let triggers = Arc::new(Triggers::default());
+        operator.trigger.connect(Arc::downgrade(&triggers) as _);
+        extensions.insert(operator.trigger);
         extensions.insert(settings.clone());
         extensions.insert(operator.registry.indices());
         let without_client = Arc::new(extensions.clone());
@@ -465,6 +479,7 @@ impl CheckedOperator {
             ),
             posting,
             children,
+            triggers,
             endpoints,
             board,
             without_client,
@@ -567,6 +582,7 @@ impl CheckedOperator {
             never = engine.return_memory_after_bursts(), if self.on_mimalloc => match never {},
             never = engine.look_after_timers() => match never {},
             never = engine.look_after_clock() => match never {},
+            never = engine.look_after_triggers() => match never {},
             never = engine.look_after_indices() => match never {},
         };
         let peerings = observer.into_peerings();

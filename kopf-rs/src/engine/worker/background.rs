@@ -231,7 +231,7 @@ impl Worker {
         }
     }
 
-    /// Notes that children of the object have changed.
+    /// Notes that children of the object have changed, or that a trigger has fired for it.
     pub(super) fn children_changed(&mut self, children: &ChangedChildren) {
         let now = self.shared().setup.clock.now();
         let mut concerns_changes = false;
@@ -241,6 +241,11 @@ impl Worker {
             if let Some(background) = self.memory.background_mut() {
                 background.memory.child_changed(kind, now);
             }
+        }
+        if children.is_triggered
+            && let Some(background) = self.memory.background_mut()
+        {
+            background.memory.triggered(now);
         }
         if concerns_changes && matches!(self.due, Due::Never | Due::At(_)) {
             self.due = Due::Now;

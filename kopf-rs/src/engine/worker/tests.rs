@@ -45,6 +45,7 @@ fn a_worker_that_waits_is_small() {
 /// Returns the setup for a server that never answers.
 fn setup() -> Setup {
     Setup {
+        triggers: Arc::default(),
         children: Arc::new(ChildApplier::new("tester.kopf.rs".to_owned(), Vec::new())),
         cluster: Fake::new([]).cluster(),
         clock: Clock::start(),

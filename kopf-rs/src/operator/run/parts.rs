@@ -65,6 +65,7 @@ impl CheckedOperator {
             },
             extensions: self.context.extensions.clone(),
             children: self.children.clone(),
+            triggers: self.triggers.clone(),
             handlers: self.handlers_on.clone(),
             calls: self.board.as_ref().map(|_| CallsInFlight::default()),
             last_errors: self.board.as_ref().map(|_| LastErrors::default()),

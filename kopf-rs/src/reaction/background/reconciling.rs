@@ -47,6 +47,13 @@ impl BackgroundMemory {
         }
     }
 
+    /// Records that a trigger has fired for the object, which counts like a change of a child of each reconciler.
+    pub(crate) fn triggered(&mut self, now: Timestamp) {
+        for run in self.runs.iter_mut().filter(|run| is_reconcile(&run.handler)) {
+            run.child_changed(now);
+        }
+    }
+
     /// Returns true if the handler is a reconciler that is on hold and need not be checked until then.
     pub(in crate::reaction) fn holds_reconcilers_back(&self, run: &BackgroundRun) -> bool {
         self.reconcilers_wait && is_reconcile(&run.handler)
