@@ -23,6 +23,8 @@ pub(crate) mod filter;
 pub(crate) mod index;
 pub(crate) mod indexer;
 pub(crate) mod lifecycle;
+pub(crate) mod listed;
+pub(crate) mod lister;
 pub(crate) mod live;
 pub(crate) mod location;
 pub(crate) mod logger;

@@ -93,6 +93,7 @@ pub use crate::handler::index::returned::{IndexEntries, IndexReturn};
 pub use crate::handler::index::{Index, IndexValues, IndexValuesIter};
 pub use crate::handler::indexer::{indexer, indexer_async};
 pub use crate::handler::lifecycle::{CustomLifecycle, DueHandler, Lifecycle};
+pub use crate::handler::lister::Lister;
 pub use crate::handler::live::Live;
 pub use crate::handler::logger::Logger;
 pub use crate::handler::memo::Memo;

@@ -8,7 +8,7 @@ pub use serde_json::{Map, Value, json};
 pub use crate::{
     ABSENT, Again, Attempt, Body, Callback, Cause, Children, Client, Clock, Condition, ConditionStatus,
     ConnectionInfo, Context, Diff, DiffItem, DiffOp, ErrorsMode, EventKind, EventType, Events, FieldPath,
-    FromCause, HandlerError, HandlerResult, Index, IndexEntries, Labels, Lifecycle, Live, Logger,
+    FromCause, HandlerError, HandlerResult, Index, IndexEntries, Labels, Lifecycle, Lister, Live, Logger,
     Memo, Owner, PRESENT, Patch, PermanentError, Persistence, Reason, StartupSettings, State, Status,
     StopReason, Stopped, Subhandlers, TemporaryError, Trigger, handler, handler_blocking, handler_with,
 };

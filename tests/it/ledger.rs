@@ -37,7 +37,7 @@ struct Entry {
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The letters of the scenarios in `engines`, and the last number of each.
-const ENGINES: [(&str, u32); 20] = [
+const ENGINES: [(&str, u32); 21] = [
     ("A", 13),
     ("AD", 36),
     ("C", 3),
@@ -48,6 +48,7 @@ const ENGINES: [(&str, u32); 20] = [
     ("I", 10),
     ("L", 7),
     ("LE", 29),
+    ("LI", 1),
     ("M", 3),
     ("ME", 7),
     ("P", 10),

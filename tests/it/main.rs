@@ -45,6 +45,7 @@ mod kubeconfigs;
 mod layers;
 mod ledger;
 mod limits;
+mod listers;
 mod login;
 mod manifests;
 mod memos;

@@ -123,6 +123,17 @@ impl<K: Eq + Hash, V> Index<K, V> {
     }
 }
 
+impl<K: Eq + Hash + Clone, V: Clone> Index<K, V> {
+    /// Returns the keys whose newest values meet the condition, with these values. The condition runs under the lock of the index, so it must
+    /// not be user code.
+    pub(crate) fn filtered(&self, is_meant: impl Fn(&K, &V) -> bool) -> Vec<(K, V)> {
+        let read = self.table.read();
+        let newest = read.iter().filter_map(|(key, values)| Some((key, values.iter().last()?.1)));
+        let meant = newest.filter(|(key, value)| is_meant(key, value));
+        meant.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+}
+
 impl<K, V> Index<K, V> {
     pub(crate) fn new() -> Self {
         Self { table: Arc::new(RwLock::new(Table::new())) }

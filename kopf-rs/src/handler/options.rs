@@ -14,6 +14,7 @@ use crate::handler::cause::{Attempt, Cause};
 use crate::handler::definition::{ErrorsMode, Handler, RetryOptions, id};
 use crate::handler::filter::{Criterion, Filters};
 use crate::handler::index::erased::{IndexType, RequiredIndex};
+use crate::handler::listed::ListedKind;
 use crate::handler::location::{DeclaredAt, SourceLocation};
 use crate::handler::operation::Operation;
 use crate::handler::owned::{OwnedKind, child_kind};
@@ -37,6 +38,8 @@ pub struct Callback {
     pub(crate) zone: Option<String>,
     /// The values that must be registered with the operator before it can call the function.
     pub(crate) required_state: Vec<RequiredState>,
+    /// The kinds whose objects the operator keeps for the function.
+    pub(crate) listed: Vec<ListedKind>,
     /// The indices that the function asks for.
     pub(crate) required_indices: Vec<RequiredIndex>,
     /// The given options: one bit for each of `OPTIONS`.
@@ -222,6 +225,7 @@ impl Callback {
             schedule: None,
             zone: None,
             required_state: Vec::new(),
+            listed: Vec::new(),
             required_indices: Vec::new(),
             given: 0,
             problem: None,
@@ -360,7 +364,10 @@ impl Callback {
     pub fn requiring(mut self, state: Option<RequiredState>) -> Self {
         let is_key = |it: &RequiredState| it.type_id == TypeId::of::<Attempt>();
         self.handler.is_keyed |= state.as_ref().is_some_and(is_key);
-        self.required_state.extend(state.filter(|it| !is_key(it)));
+        match state.and_then(|it| it.listed) {
+            Some(listed) => self.listed.push(listed),
+            None => self.required_state.extend(state.filter(|it| !is_key(it))),
+        }
         self
     }
 

@@ -9,6 +9,8 @@ use kopf_rs_schedule::HandlerKind;
 use crate::handler::conversion::ConversionFunction;
 use crate::handler::definition::Handler;
 use crate::handler::index::erased::{Indices, RequiredIndex};
+use crate::handler::listed::ListedKind;
+use crate::handler::location::DeclaredAt;
 use crate::handler::options::Callback;
 use crate::handler::registry::problem::declaration;
 use crate::handler::registry::selectors::IntoSelector;
@@ -80,7 +82,9 @@ impl Registry {
     /// Appends the handlers of `other`.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
-        self.handlers.extend(other.handlers);
+        for handler in other.handlers {
+            self.add(handler);
+        }
         self.requirements.extend(other.requirements);
         self.index_requirements.extend(other.index_requirements);
         self.conversions.extend(other.conversions);
@@ -163,7 +167,7 @@ impl Registry {
         let nameless = name.is_empty().then(|| "an id cannot be empty".to_owned());
         let refused = match callback.register(kind, selector) {
             Ok(handler) => {
-                self.handlers.push(Arc::new(handler));
+                self.add(Arc::new(handler));
                 None
             }
             Err(message) => Some(message),
@@ -174,8 +178,29 @@ impl Registry {
         self
     }
 
+    /// Adds a handler, unless it keeps the objects of a kind for a lister and another one does that already.
+    fn add(&mut self, handler: Arc<Handler>) {
+        let is_known = |it: &Arc<Handler>| it.id == handler.id && it.selector == handler.selector;
+        let is_of_lister = handler.index.is_some_and(|it| it.is_of_lister);
+        if !is_of_lister || !self.handlers.iter().any(is_known) {
+            self.handlers.push(handler);
+        }
+    }
+
+    /// Keeps all objects of a kind in an index.
+    fn keep_objects(&mut self, kind: ListedKind, declared_at: DeclaredAt) {
+        let indexer = Callback::of((kind.id)(), declared_at, kind.callee()).indexing(kind.index);
+        match indexer.register(HandlerKind::Index, Some((kind.selector)())) {
+            Ok(handler) => self.add(Arc::new(handler)),
+            Err(message) => self.problems.push(declaration("Lister", &(kind.id)(), declared_at, &message)),
+        }
+    }
+
     /// Adds what the arguments of a function require from the operator.
     fn require(&mut self, callback: &mut Callback) {
+        for kind in std::mem::take(&mut callback.listed) {
+            self.keep_objects(kind, callback.handler.declared_at);
+        }
         let Handler { id, declared_at, .. } = &callback.handler;
         let handler = || id.to_string();
         let state = callback.required_state.drain(..);

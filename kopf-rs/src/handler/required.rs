@@ -4,6 +4,7 @@
 use std::any::{TypeId, type_name};
 use std::fmt;
 
+use crate::handler::listed::ListedKind;
 use crate::handler::location::DeclaredAt;
 
 /// A requirement of an annotated function: a value or an index.
@@ -28,11 +29,18 @@ impl fmt::Display for Requirement<RequiredState> {
 pub struct RequiredState {
     pub(crate) type_id: TypeId,
     pub(crate) type_name: &'static str,
+    /// The kind whose objects the operator keeps for it, if it is made from them.
+    pub(crate) listed: Option<ListedKind>,
 }
 
 impl RequiredState {
     /// Requires a value of this type.
     pub(super) fn of<T: 'static>() -> Self {
-        Self { type_id: TypeId::of::<T>(), type_name: type_name::<T>() }
+        Self { type_id: TypeId::of::<T>(), type_name: type_name::<T>(), listed: None }
+    }
+
+    /// Requires that the operator keeps all objects of a kind.
+    pub(super) fn of_listed<T: 'static>(listed: ListedKind) -> Self {
+        Self { listed: Some(listed), ..Self::of::<T>() }
     }
 }

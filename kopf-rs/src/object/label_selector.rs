@@ -2,12 +2,60 @@
 //!
 //! This module must not depend on the objects.
 
+use crate::object::labels::Labels;
+
+/// A label selector, such as `app=web,tier in (a, b),!test`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LabelSelector(Vec<Requirement>);
+
+/// One condition on a label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    condition: Condition,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Condition {
+    Present,
+    Absent,
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Above(i64),
+    Below(i64),
+}
+
+impl LabelSelector {
+    /// Parses the server's notation.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let parsed = requirements(text)?.into_iter().map(|it| Requirement::parse(it.trim()));
+        parsed.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns whether an object with these labels is selected.
+    pub(crate) fn selects(&self, labels: &Labels) -> bool {
+        self.0.iter().all(|it| it.condition.accepts(labels.get(&it.key)))
+    }
+}
+
+impl Condition {
+    fn accepts(&self, value: Option<&str>) -> bool {
+        let is_one_of = |values: &[String]| value.is_some_and(|value| values.iter().any(|it| it == value));
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
+        match self {
+            Self::Present => value.is_some(),
+            Self::Absent => value.is_none(),
+            Self::In(values) => is_one_of(values),
+            Self::NotIn(values) => !is_one_of(values),
+            Self::Above(bound) => number().is_some_and(|number| number > *bound),
+            Self::Below(bound) => number().is_some_and(|number| number < *bound),
+        }
+    }
+}
+
 /// Checks a label selector, such as `app=web,tier in (a, b),!test`.
 pub(crate) fn check_label_selector(text: &str) -> Result<(), String> {
-    for requirement in requirements(text)? {
-        check_requirement(requirement.trim())?;
-    }
-    Ok(())
+    LabelSelector::parse(text).map(drop)
 }
 
 /// Checks a field selector, such as `metadata.namespace!=kube-system,spec.nodeName=a`.
@@ -72,38 +120,51 @@ fn requirements(text: &str) -> Result<Vec<&str>, String> {
     Ok(parts)
 }
 
-fn check_requirement(text: &str) -> Result<(), String> {
-    if let Some(key) = text.strip_prefix('!') {
-        return check_key(key.trim());
+impl Requirement {
+    fn parse(text: &str) -> Result<Self, String> {
+        if let Some(key) = text.strip_prefix('!') {
+            return Self::of(key, Condition::Absent);
+        }
+        if let Some((before, values)) = text.split_once('(') {
+            let values = values.strip_suffix(')');
+            let values = values.ok_or_else(|| format!("`{text}` goes on after its brackets"))?;
+            let words: Vec<&str> = before.split_whitespace().collect();
+            let [key, operator @ ("in" | "notin")] = words[..] else {
+                return Err(format!(
+                    "`{before}` is not followed by values in brackets: expected `key in (a, b)` or `key notin (a, b)`"
+                ));
+            };
+            check_key(key)?;
+            let values = values.split(',').map(checked_value).collect::<Result<_, _>>()?;
+            let is_in = operator == "in";
+            return Self::of(key, if is_in { Condition::In(values) } else { Condition::NotIn(values) });
+        }
+        for operator in ["!=", "==", "="] {
+            if let Some((key, value)) = text.split_once(operator) {
+                check_key(key.trim())?;
+                let values = vec![checked_value(value)?];
+                let is_not = operator == "!=";
+                return Self::of(key, if is_not { Condition::NotIn(values) } else { Condition::In(values) });
+            }
+        }
+        for (operator, condition) in
+            [('>', Condition::Above as fn(i64) -> Condition), ('<', Condition::Below)]
+        {
+            if let Some((key, value)) = text.split_once(operator) {
+                check_key(key.trim())?;
+                let bound = value.trim().parse();
+                let bound = bound.map_err(|_| format!("`{}` is not a whole number", value.trim()))?;
+                return Self::of(key, condition(bound));
+            }
+        }
+        Self::of(text, Condition::Present)
     }
-    if let Some((before, values)) = text.split_once('(') {
-        let values = values.strip_suffix(')');
-        let values = values.ok_or_else(|| format!("`{text}` goes on after its brackets"))?;
-        let words: Vec<&str> = before.split_whitespace().collect();
-        let [key, "in" | "notin"] = words[..] else {
-            return Err(format!(
-                "`{before}` is not followed by values in brackets: expected `key in (a, b)` or `key notin (a, b)`"
-            ));
-        };
+
+    fn of(key: &str, condition: Condition) -> Result<Self, String> {
+        let key = key.trim();
         check_key(key)?;
-        return values.split(',').try_for_each(|value| check_value(value.trim()));
+        Ok(Self { key: key.to_owned(), condition })
     }
-    for operator in ["!=", "==", "="] {
-        if let Some((key, value)) = text.split_once(operator) {
-            check_key(key.trim())?;
-            return check_value(value.trim());
-        }
-    }
-    for operator in ['>', '<'] {
-        if let Some((key, value)) = text.split_once(operator) {
-            check_key(key.trim())?;
-            let is_number = value.trim().parse::<i64>().is_ok();
-            return is_number
-                .then_some(())
-                .ok_or_else(|| format!("`{}` is not a whole number", value.trim()));
-        }
-    }
-    check_key(text)
 }
 
 fn check_key(key: &str) -> Result<(), String> {
@@ -113,9 +174,10 @@ fn check_key(key: &str) -> Result<(), String> {
     Err(format!("`{key}` is not the name of a label, such as `app` or `example.com/app`"))
 }
 
-fn check_value(value: &str) -> Result<(), String> {
+fn checked_value(value: &str) -> Result<String, String> {
+    let value = value.trim();
     if is_label_value(value) {
-        return Ok(());
+        return Ok(value.to_owned());
     }
     Err(format!(
         "`{value}` is not the value of a label: expected at most 63 letters, digits, dashes, underscores and dots"
@@ -160,6 +222,30 @@ mod tests {
         ] {
             let refused = check_label_selector(selector).unwrap_err();
             assert!(refused.contains(part), "{selector}: {refused}");
+        }
+    }
+
+    #[test]
+    fn label_selectors_select_as_on_the_server() {
+        let labels = Labels::from([("app", "web"), ("age", "7"), ("tier", "a")]);
+        for (selector, expected) in [
+            ("app", true),
+            ("!app", false),
+            ("!test", true),
+            ("app=web,tier==a", true),
+            ("app=web,tier=b", false),
+            ("app!=web", false),
+            // A label that is absent has another value.
+            ("test!=a,test notin (a, b)", true),
+            ("test in (a, b)", false),
+            ("tier in (a, b)", true),
+            ("tier notin (a, b)", false),
+            ("age>6,age<8", true),
+            ("age>7", false),
+            ("app>1", false),
+        ] {
+            let parsed = LabelSelector::parse(selector).unwrap();
+            assert_eq!(parsed.selects(&labels), expected, "{selector}");
         }
     }
 

@@ -18,6 +18,8 @@ pub struct IndexType {
     id: fn() -> TypeId,
     name: fn() -> String,
     make: fn() -> Arc<dyn AnyIndex>,
+    /// True if a lister declares the index, which holds whole objects.
+    pub(crate) is_of_lister: bool,
 }
 
 /// An index that a handler asks for.
@@ -77,7 +79,13 @@ impl IndexType {
             id: TypeId::of::<Index<K, V>>,
             name: || format!("Index<{}, {}>", short(type_name::<K>()), short(type_name::<V>())),
             make: || Arc::new(Index::<K, V>::new()),
+            is_of_lister: false,
         }
+    }
+
+    /// Returns the type of an index that a lister declares.
+    pub(crate) const fn of_lister(self) -> Self {
+        Self { is_of_lister: true, ..self }
     }
 }
 

@@ -526,6 +526,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn objects_of_a_lister_may_be_listed_and_watched() {
+        let counting = handler("count", |_| async { Ok(()) }).listing::<k8s_openapi::api::core::v1::Pod>();
+        let quiet = Settings::with(|settings| {
+            settings.posting.enabled = false;
+            settings.peering.standalone = true;
+        });
+        let operator = Operator::new(Registry::new().on_startup(counting)).settings(quiet);
+        assert_eq!(rules(operator).await, ["ClusterRole: get,list,watch pods "]);
+    }
+
+    #[tokio::test]
     async fn an_undefined_kind_is_named() {
         let registry = Registry::new().on_create("foos.example.com", handler("f", |_| async { Ok(()) }));
         let client = Client::new(ApiServer::new().service(), "default");
