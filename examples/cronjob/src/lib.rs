@@ -5,7 +5,6 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions};
 use k8s_openapi::api::batch::v1::Job;
@@ -127,12 +126,12 @@ pub async fn valid(spec: CronJobSpec, name: Option<&str>) -> HandlerResult {
 pub async fn start_jobs(
     object: Arc<CronJob>,
     name: &str,
-    started: SystemTime,
+    clock: Clock,
     children: Children,
     status: &mut Status<CronJobStatus>,
 ) -> HandlerResult<Again> {
     let spec = &object.spec;
-    let now = Timestamp::try_from(started)?;
+    let now = Timestamp::try_from(clock.now())?;
     let created = object.metadata.creation_timestamp.as_ref().map_or(now, |it| it.0);
     let mut jobs = children.list::<Job>().await?;
     jobs.sort_by_key(scheduled_at);
