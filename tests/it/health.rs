@@ -30,6 +30,7 @@ scenarios! {
     an_object_that_waits_for_too_long_is_reported [memory];
     a_kind_that_may_not_be_watched_is_not_ready [memory];
     a_kind_of_children_that_may_not_be_watched_is_not_ready [memory];
+    a_kind_that_is_gone_is_an_error_and_not_ready_until_it_is_back [memory];
     a_kind_that_is_not_served_is_not_ready [memory];
     an_operator_reports_that_its_own_thread_is_blocked [tcp];
     the_status_shows_the_operators_activity [memory];
@@ -364,6 +365,23 @@ async fn a_kind_that_is_not_served_is_not_ready(cluster: TestCluster) {
     assert_eq!(asked.get("/livez").await.code, 200);
     test.serve().await;
     asked.until_well("/readyz").await;
+    asked.working.stop().await;
+}
+
+async fn a_kind_that_is_gone_is_an_error_and_not_ready_until_it_is_back(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let asked = Asked::start(&test, watching(&test)).await;
+    asked.until_well("/readyz").await;
+    test.cluster.delete("customresourcedefinitions.apiextensions.k8s.io", &test.kind()).await;
+    let is_told = |answer: &Answer| answer.code != 200 && answer.text.contains("failed: not served");
+    asked.until("/readyz", is_told).await;
+    assert_eq!(asked.get("/livez").await.code, 200, "a new start mends nothing");
+    let told = format!("The API server does not serve {KIND}.v1.{} any more", test.group);
+    let line = test.line(&told).await;
+    assert!(line.contains("ERROR"), "{line}");
+    test.serve().await;
+    asked.until_well("/readyz").await;
+    assert_eq!(test.cluster.lines().count(|line| line.contains(&told)), 1);
     asked.working.stop().await;
 }
 

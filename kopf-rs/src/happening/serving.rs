@@ -62,6 +62,10 @@ happenings! {
         NamespacesMissing { names: Vec<String> }
             => WARN, "These namespaces do not exist: {} (objects are handled as soon as their namespace is created; check the names in -n)",
             listed(names);
+        /// The API server does not serve these resources any more, although they have handlers.
+        Gone { resources: Vec<Resource> }
+            => ERROR, "The API server does not serve {} any more: the operator is not ready, and the handlers are not called, until it does. If \
+            the CustomResourceDefinition was deleted by mistake, create it again.", listed(resources);
         /// The operator has started to serve these resources to its handlers.
         Begun { resources: Vec<Resource> } => INFO, "Serving {}.", listed(resources);
         /// All objects found at startup are indexed, so handlers may run.

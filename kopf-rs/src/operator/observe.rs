@@ -94,8 +94,8 @@ pub(crate) struct Observer {
     /// The last known generations of the definitions.
     generations: HashMap<String, Option<i64>>,
     unserved: Unserved,
-    /// The names of the served resources.
-    served: BTreeSet<String>,
+    /// The served resources.
+    served: Vec<Resource>,
 }
 
 /// Runs discovery concurrently with all other work.
@@ -141,7 +141,7 @@ impl Observer {
                 outage: membership(&setup.cluster),
             },
             generations: HashMap::new(),
-            served: BTreeSet::new(),
+            served: Vec::new(),
             unserved: Unserved::default(),
             setup,
         }
@@ -407,14 +407,23 @@ impl Observer {
     }
 
     /// Reports the served resources: in one line at the start, so that the log shows a working operator, and in one for resources that are served
-    /// later or again.
+    /// later or again. Also reports those that the server no longer serves.
     fn report_served(&mut self, resources: &[ServedResource]) {
-        let all = resources.iter().map(|served| &served.resource);
-        let begun = all.clone().filter(|it| !self.served.contains(&it.to_string()));
-        let begun: Vec<_> = begun.cloned().collect();
-        self.served = all.map(ToString::to_string).collect();
+        let all: Vec<_> = resources.iter().map(|served| served.resource.clone()).collect();
+        let is_in =
+            |those: &[Resource], it: &Resource| those.iter().any(|other| other.to_string() == it.to_string());
+        let begun: Vec<_> = all.iter().filter(|it| !is_in(&self.served, it)).cloned().collect();
+        let is_gone = |it: &&Resource| {
+            let is_replaced = all.iter().any(|other| other.identity() == it.identity());
+            !is_replaced && !is_in(&self.resources, it)
+        };
+        let gone: Vec<_> = self.served.iter().filter(is_gone).cloned().collect();
+        self.served = all;
         if !begun.is_empty() {
             report_of_operator(&Serving::Begun { resources: begun });
+        }
+        if !gone.is_empty() {
+            report_of_operator(&Serving::Gone { resources: gone });
         }
     }
 
