@@ -12,7 +12,6 @@ pub(crate) mod configuration;
 pub(crate) mod expression;
 pub(crate) mod instances;
 pub(crate) mod review;
-#[cfg(any(feature = "cli", test))]
 pub(crate) mod rights;
 pub(crate) mod route;
 pub(crate) mod rules;

@@ -46,6 +46,7 @@ pub(crate) mod pruned;
 mod reach;
 pub(crate) mod read;
 pub(crate) mod request;
+pub(crate) mod rights;
 mod server_url;
 mod stack;
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub(crate) mod conditions;
 pub(crate) mod diff;
 pub(crate) mod essence;
 pub(crate) mod event;
+pub(crate) mod granted;
 pub(crate) mod hierarchy;
 pub(crate) mod inconsistency;
 pub(crate) mod key;
@@ -27,9 +28,9 @@ pub(crate) mod redact;
 pub(crate) mod reference;
 pub(crate) mod requests;
 pub(crate) mod resource;
-#[cfg(any(feature = "cli", test))]
 pub(crate) mod rights;
 pub(crate) mod selector;
+pub(crate) mod sent_request;
 pub(crate) mod server_fields;
 mod skim;
 pub(crate) mod str_eq;

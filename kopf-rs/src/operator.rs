@@ -22,7 +22,6 @@ pub(crate) mod observe;
 #[cfg(feature = "cli")]
 pub(crate) mod pausing;
 pub(crate) mod report;
-#[cfg(any(feature = "cli", test))]
 mod rights;
 pub(crate) mod run;
 pub(crate) mod scope;

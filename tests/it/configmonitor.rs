@@ -128,7 +128,10 @@ impl Proxy {
 /// Starts the operator in the same way as its Deployment.
 fn start(cluster: &TestCluster, proxy: &Proxy) -> Program {
     let mut command = kopf_rs(&["run", "examples/configmonitor"]);
-    command.env("KUBECONFIG", &proxy.kubeconfig).env("KOPF_RUN_NAMESPACES", cluster.namespace());
+    command
+        .env("KUBECONFIG", &proxy.kubeconfig)
+        .env("KOPF_RUN_STANDALONE", "true")
+        .env("KOPF_RUN_NAMESPACES", cluster.namespace());
     Program::start(command, PATIENCE)
 }
 

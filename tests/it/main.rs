@@ -43,6 +43,7 @@ mod kopf_examples;
 mod kopf_mode;
 mod kubeconfigs;
 mod layers;
+mod least_rights;
 mod ledger;
 mod limits;
 mod listers;

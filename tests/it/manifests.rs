@@ -13,7 +13,7 @@ scenarios! {
 }
 
 /// Returns what `myapp` prints for a namespace, without a server.
-async fn printed(namespace: &str, more: &[&str]) -> String {
+pub(crate) async fn printed(namespace: &str, more: &[&str]) -> String {
     let definition = root().join("examples/myapp/crd.yaml").display().to_string();
     let args = ["--manifests", "--apply", &definition, "--install-namespace", namespace, "-n", namespace];
     let mut command = operator("myapp", &[&args, more].concat());
@@ -25,7 +25,7 @@ async fn printed(namespace: &str, more: &[&str]) -> String {
 }
 
 /// Writes a kubeconfig for a user without other rights.
-fn kubeconfig_of(cluster: &TestCluster, user: &str) -> PathBuf {
+pub(crate) fn kubeconfig_of(cluster: &TestCluster, user: &str) -> PathBuf {
     let text = fs::read_to_string(cluster.kubeconfig()).expect("the administrator's kubeconfig");
     let mut config = documents(&text).remove(0);
     config["users"][0]["user"] = json!({"token": format!("{user}-token")});
@@ -67,7 +67,8 @@ async fn the_printed_permissions_are_enough(cluster: TestCluster) {
     // Namespaces that are given by name need not be watched.
     let is_needless = |line: &str| line.contains("to watch namespaces");
     let is_refusal = |line: &str| line.contains("To permit it") || line.contains("orbidden");
-    let refused = |line: &&String| is_refusal(line) && !is_needless(line);
+    let is_missing = |line: &str| line.contains("lacks permissions");
+    let refused = |line: &&String| (is_refusal(line) || is_missing(line)) && !is_needless(line);
     let lines = program.lines().all();
     assert_eq!(lines.iter().filter(refused).collect::<Vec<_>>(), [] as [&String; 0]);
 }

@@ -6,11 +6,13 @@ use kopf_rs::{Operator, Registry, Settings, TemporaryError};
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
+use crate::least_rights::{Rule, named, user_with_only};
 use crate::operating::{
     Gate, KIND, NAME, TestOperator, Working, definition, definition_of_versions, is_handled,
 };
 
 scenarios! {
+    what_the_account_lacks_is_listed_once_at_the_start;
     an_unwatchable_kind_is_reported_and_served_once_permitted;
     a_rule_that_is_missing_in_many_namespaces_is_reported_once;
     a_missing_permission_to_patch_is_reported_once_and_loses_nothing;
@@ -114,6 +116,46 @@ fn assert_no_errors(test: &TestOperator) {
     let errors: Vec<String> = test.cluster.lines().all();
     let errors: Vec<_> = errors.iter().filter(|line| line.contains("ERROR ")).collect();
     assert!(errors.is_empty(), "{errors:#?}");
+}
+
+/// The operator serves two namespaces. It has a part of the rules in one of them, by name, and none in the other.
+async fn what_the_account_lacks_is_listed_once_at_the_start(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let served = [test.cluster.namespace().to_owned(), format!("{}-b", test.cluster.namespace())];
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": served[1]}});
+    test.cluster.create(&namespace).await;
+    let own = Rule::inside(&served[0], rule("*", &["*/status", KIND], &["*"]));
+    let user = user_with_only(&test.cluster, &[Rule::everywhere(backbone()), own]).await;
+    let registry =
+        Registry::new().on_create(test.selector(), test.noting("create_fn").requires("get secrets"));
+    let settings = Settings::with(|it| {
+        it.peering.standalone = true;
+        it.posting.enabled = false;
+    });
+    let operator = everywhere(registry).namespaces(&served).settings(settings);
+    let working = Working::start_as(test.cluster.client_of(&user).await, operator);
+    test.line("lacks permissions that this operator needs").await;
+    test.create("a", json!({})).await;
+    test.until("it is handled", "a", is_handled).await;
+    working.stop().await;
+    let lines = test.cluster.lines();
+    let all = lines.all().join("\n");
+    let begins =
+        format!("The user {user} lacks permissions that this operator needs. Add to a Role in namespace ");
+    assert!(all.contains(&begins), "{all}");
+    let of_kind = |verbs: Value, resource: &str| json!({"apiGroups": [test.group], "resources": [resource], "verbs": verbs});
+    let secrets = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]});
+    let mut missing = named(lines);
+    missing.sort_by_key(Value::to_string);
+    let mut expected = vec![
+        secrets.clone(),
+        secrets,
+        of_kind(json!(["get", "list", "watch", "patch"]), KIND),
+        of_kind(json!(["patch"]), &format!("{KIND}/status")),
+    ];
+    expected.sort_by_key(Value::to_string);
+    assert_eq!(missing, expected, "{all}");
+    assert_eq!(lines.count(|line| line.contains("lacks permissions")), 1);
 }
 
 async fn an_unwatchable_kind_is_reported_and_served_once_permitted(cluster: TestCluster) {

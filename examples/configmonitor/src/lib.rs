@@ -39,7 +39,7 @@ pub struct ConfigMonitorSpec {
 /// # Errors
 ///
 /// Fails until the server serves the kind.
-#[on_startup]
+#[on_startup(requires = ["create,patch customresourcedefinitions.apiextensions.k8s.io"])]
 pub async fn start(client: Client) -> HandlerResult {
     info!("Starting the service");
     let definition: CustomResourceDefinition = serde_saphyr::from_str(DEFINITION)?;
@@ -71,7 +71,7 @@ pub fn selectors(spec: ConfigMonitorSpec, namespace: String) -> (ConfigMapKey, P
 /// # Errors
 ///
 /// Fails if Pods cannot be listed or deleted; the operator logs the error.
-#[on_event("v1", "configmaps")]
+#[on_event("v1", "configmaps", requires = ["list,delete pods"])]
 pub async fn modified(
     event_type: EventType,
     name: String,

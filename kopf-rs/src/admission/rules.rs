@@ -217,7 +217,6 @@ pub(crate) fn policy_version(resources: &[Resource]) -> Option<&'static str> {
 }
 
 /// Returns true if rules need policies, now or later: their kinds may be defined after the operator gets its permissions.
-#[cfg(any(feature = "cli", test))]
 pub(crate) fn needs_policies(source: PolicySource<'_>) -> bool {
     let defined = Resource { group: "not.served.yet".to_owned(), ..Resource::default() };
     let mut rules = source.rules.iter();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::object::resource::Resource;
+use crate::object::rights::Rights;
 
 /// The upper limit for a server's `Retry-After`, so that a mistake in a header does not stop an object or a watch for a year. This is the
 /// only such limit: every pause is computed from [`ClusterError::retry_after`] by `Backoff::next_pause_after`.
@@ -277,24 +278,19 @@ impl Asked<'_> {
 
     /// Returns the rule that allows the request.
     fn granting(&self) -> String {
-        let verbs = quoted(self.verbs);
         let Some(resource) = self.resource else {
-            return format!(
-                "to a ClusterRole bound to this operator:\n  - nonResourceURLs: [\"/api\", \"/api/*\", \"/apis\", \"/apis/*\", \"/version\"]\n    verbs: {verbs}"
-            );
+            return "to a ClusterRole bound to this operator:\n  - nonResourceURLs: [\"/api\", \"/api/*\", \"/apis\", \"/apis/*\", \"/version\"]\n    \
+                    verbs: [\"get\"]"
+                .to_owned();
         };
-        let place = match self.namespace.filter(|_| resource.namespaced) {
-            Some(namespace) => format!("to a Role in namespace \"{namespace}\" (or a ClusterRole)"),
-            None => "to a ClusterRole".to_owned(),
+        let namespace = self.namespace.filter(|_| resource.namespaced);
+        let plural = match self.subresource {
+            None => resource.plural.clone(),
+            Some(subresource) => format!("{}/{subresource}", resource.plural),
         };
-        let mut plural = resource.plural.clone();
-        if let Some(subresource) = self.subresource {
-            plural = format!("{plural}/{subresource}");
-        }
-        format!(
-            "{place} bound to this operator:\n  - apiGroups: [\"{}\"]\n    resources: [\"{plural}\"]\n    verbs: {verbs}",
-            resource.group
-        )
+        let mut needed = Rights::default();
+        needed.permit(namespace, &resource.group, &[&plural], self.verbs);
+        needed.to_add("this operator")
     }
 }
 
@@ -313,10 +309,6 @@ pub(crate) fn rule_for_deletion(resource: &Resource, namespace: Option<&str>) ->
 fn listed(conflicts: &[FieldConflict]) -> String {
     let each = conflicts.iter().map(|it| format!("{} ({})", it.field, it.message));
     each.collect::<Vec<_>>().join(", ")
-}
-
-fn quoted(words: &[&str]) -> String {
-    format!("[\"{}\"]", words.join("\", \""))
 }
 
 fn first_words(text: &str) -> String {

@@ -5,12 +5,15 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "testing")]
+use http::{HeaderMap, Uri};
 use http::{Method, Request};
 use kube::client::Body;
 use parking_lot::Mutex;
 
 use crate::cluster::Client;
 use crate::object::resource::Resource;
+use crate::object::sent_request::SentRequest;
 
 /// The object under review.
 #[derive(Clone, Debug)]
@@ -76,36 +79,28 @@ impl OwnRequests {
 impl Reviewed {
     /// Returns the request if it would change an object of this kind.
     fn is_about(&self, method: &Method, path: &str) -> Option<OwnRequest> {
-        let is_change = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
-        if !is_change.contains(method) {
+        let sent = SentRequest::read(method.as_str(), path, "")?;
+        let is_change = !["get", "list", "watch"].contains(&sent.verb);
+        let is_kind = sent.group == self.resource.group && sent.plural == self.resource.plural;
+        if !is_change || !is_kind || sent.subresource != self.subresource {
             return None;
         }
-        let parts: Vec<_> = path.split('/').filter(|it| !it.is_empty()).collect();
-        let (group, rest) = match parts.as_slice() {
-            ["api", _, rest @ ..] => ("", rest),
-            ["apis", group, _, rest @ ..] => (*group, rest),
-            _ => return None,
-        };
-        let (namespace, rest) = match rest {
-            ["namespaces", namespace, plural, rest @ ..] if *plural != "status" && *plural != "finalize" => {
-                (Some(*namespace), [&[*plural][..], rest].concat())
-            }
-            rest => (None, rest.to_vec()),
-        };
-        let (plural, name, subresource) = match rest.as_slice() {
-            [plural] => (*plural, None, None),
-            [plural, name] => (*plural, Some(*name), None),
-            [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
-            _ => return None,
-        };
-        let is_kind = group == self.resource.group && plural == self.resource.plural;
-        if !is_kind || subresource != self.subresource.as_deref() {
-            return None;
-        }
-        let is_same = name == Some(self.name.as_str())
-            && (!self.resource.namespaced || namespace == self.namespace.as_deref());
+        let is_same = sent.name.as_ref() == Some(&self.name)
+            && (!self.resource.namespaced || sent.namespace == self.namespace);
         Some(OwnRequest { method: method.clone(), path: path.to_owned(), is_same })
     }
+}
+
+/// Returns a client that passes the method, the URI and the headers of each request to `note` before it sends it.
+#[cfg(feature = "testing")]
+pub(crate) fn noting(client: &Client, note: impl Fn(&Method, &Uri, &HeaderMap) + Send + 'static) -> Client {
+    let inner = client.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        note(request.method(), request.uri(), request.headers());
+        let inner = inner.clone();
+        async move { inner.send(request).await }
+    });
+    Client::new(service, client.default_namespace())
 }
 
 #[cfg(test)]

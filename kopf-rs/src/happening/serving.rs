@@ -66,6 +66,12 @@ happenings! {
         Gone { resources: Vec<Resource> }
             => ERROR, "The API server does not serve {} any more: the operator is not ready, and the handlers are not called, until it does. If \
             the CustomResourceDefinition was deleted by mistake, create it again.", listed(resources);
+        /// The operator's account lacks permissions. Carries where to add the rules, and the rules as YAML.
+        RightsMissing { account: String, rules: String }
+            => WARN, "{} lacks permissions that this operator needs. Add {rules}", subject(account);
+        /// The permissions of the operator's account cannot be compared with the needed ones.
+        RightsUnknown { error: String }
+            => DEBUG, "The operator cannot find out whether its account has all permissions; it reports each refused request: {error}";
         /// The operator has started to serve these resources to its handlers.
         Begun { resources: Vec<Resource> } => INFO, "Serving {}.", listed(resources);
         /// All objects found at startup are indexed, so handlers may run.
@@ -133,6 +139,16 @@ pub(crate) enum Purpose {
     Operator,
     /// The watch serves the operator itself, but all handlers select built-in kinds, so its failure has no effect.
     Spare,
+}
+
+/// Returns the account of the operator as the subject of a sentence.
+fn subject(account: &str) -> String {
+    let service_account = account.strip_prefix("system:serviceaccount:").and_then(|it| it.split_once(':'));
+    match service_account {
+        Some((namespace, name)) => format!("The ServiceAccount {name} in namespace {namespace}"),
+        None if account.is_empty() => "The account of this operator".to_owned(),
+        None => format!("The user {account}"),
+    }
 }
 
 fn is_of_namespaces(collection: &Collection) -> bool {

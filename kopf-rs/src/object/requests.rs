@@ -2,6 +2,9 @@
 //!
 //! Must not know who sends them.
 
+#[cfg(any(feature = "cli", test))]
+use std::fmt;
+
 /// The verbs of RBAC, in the order in which rules list them.
 pub(crate) const VERBS: [&str; 8] =
     ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
@@ -67,13 +70,33 @@ impl RequestedResource {
         })
     }
 
-    /// Returns the plural, with the subresource after a slash.
+    /// Creates it from a resource in the terms of RBAC: the plural, with the subresource after a slash.
     #[cfg(any(feature = "cli", test))]
+    pub(crate) fn of(group: &str, resource: &str) -> Self {
+        let (plural, subresource) = match resource.split_once('/') {
+            Some((plural, subresource)) => (plural, Some(subresource.to_owned())),
+            None => (resource, None),
+        };
+        Self { group: group.to_owned(), plural: plural.to_owned(), subresource }
+    }
+
+    /// Returns the plural, with the subresource after a slash.
     pub(crate) fn name(&self) -> String {
         match &self.subresource {
             None => self.plural.clone(),
             Some(subresource) => format!("{}/{subresource}", self.plural),
         }
+    }
+}
+
+#[cfg(any(feature = "cli", test))]
+impl fmt::Display for RequestedResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.plural)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        self.subresource.iter().try_for_each(|it| write!(f, "/{it}"))
     }
 }
 

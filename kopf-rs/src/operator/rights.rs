@@ -27,8 +27,8 @@ pub(crate) struct RightsSource<'a> {
     pub(crate) peering: Option<&'a str>,
     /// True if handlers post Events.
     pub(crate) posts_events: bool,
-    /// True if the operator detects new and removed namespaces.
-    pub(crate) detects: bool,
+    /// True if the operator must list namespaces, because patterns select them.
+    pub(crate) lists_namespaces: bool,
     /// True if the operator detects new and removed kinds.
     pub(crate) scans: bool,
 }
@@ -84,7 +84,7 @@ pub(crate) fn rights(source: RightsSource<'_>) -> Rights {
     if source.scans {
         rights.permit(None, "apiextensions.k8s.io", &["customresourcedefinitions"], &["list", "watch"]);
     }
-    if source.detects && matches!(source.scope, Scope::Some(patterns) if !patterns.are_names()) {
+    if source.lists_namespaces {
         rights.permit(None, "", &["namespaces"], &["list", "watch"]);
     }
     rights

@@ -68,6 +68,7 @@ pub(crate) mod preparation;
 mod preparing;
 #[cfg(feature = "testing")]
 pub(crate) mod reviewing;
+mod rights;
 mod why;
 
 /// An operator: its handlers, its settings, and the namespaces that it serves.
@@ -568,6 +569,7 @@ impl CheckedOperator {
         let (fenced, role) = self.elect(&settings, &cluster, lease);
         self.children.start(&fenced);
         let role_at_end = role.clone();
+        let rights = self.compare_rights(settings.clone(), cluster, found.subscribe());
         let (engine, mut observer) = self.parts(settings, fenced, found, role);
         let _dies_with_this = engine.guard();
         if let Some(board) = &self.board {
@@ -584,6 +586,7 @@ impl CheckedOperator {
             never = engine.look_after_clock() => match never {},
             never = engine.look_after_triggers() => match never {},
             never = engine.look_after_indices() => match never {},
+            never = Box::pin(rights) => match never {},
         };
         let peerings = observer.into_peerings();
         if let Some(board) = &self.board {

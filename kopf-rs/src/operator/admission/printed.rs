@@ -11,8 +11,7 @@ use crate::admission::blocking::blocking;
 use crate::admission::certificates::Generations;
 use crate::admission::configuration::{ClientConfig, Found, Source, client_config, configuration, webhooks};
 use crate::admission::instances::{Instances, annotation};
-use crate::admission::rights::{RightsSource, rights};
-use crate::admission::rules::{PolicySource, definitions, needs_policies, policies, with_rules};
+use crate::admission::rules::{PolicySource, definitions, policies, with_rules};
 use crate::cluster::error::ClusterError;
 use crate::conversion::definition::{conversion, versions};
 use crate::conversion::graph::ConvertedKind;
@@ -62,7 +61,7 @@ pub(crate) async fn printed(
     if let Some(asked) = &asked {
         others.extend(printed_webhooks(setup, asked, found)?);
     }
-    Ok(Printed { definitions, others, rights: needed_rights(setup, needs_policies(source)) })
+    Ok(Printed { definitions, others, rights: setup.needed_rights(rules, found) })
 }
 
 /// Returns the definitions with their rules, and with the address of the converter.
@@ -106,34 +105,6 @@ fn with_converter(kind: &ConvertedKind, found: &Value, (client, bundle): &Asked)
         return Err(missing);
     }
     Ok(conversion(&client_config(client, &kind.path(), bundle)))
-}
-
-/// Returns the permissions for the objects that the operator writes itself, by its present settings.
-fn needed_rights(setup: &AdmissionSetup, has_policies: bool) -> Rights {
-    let admission = &setup.settings.admission;
-    let secret = setup.secret().filter(|_| admission.certificate_file.is_none());
-    let secret = secret.as_ref().and_then(|it| Some((it.namespace.as_deref()?, it.name.as_str())));
-    let has = |kind| {
-        let mut all = setup.handlers.iter().filter_map(|it| it.admission());
-        all.any(|it| it == kind)
-    };
-    let kinds = [
-        (AdmissionKind::Mutate, "mutatingwebhookconfigurations"),
-        (AdmissionKind::Validate, "validatingwebhookconfigurations"),
-    ];
-    let kinds = kinds.into_iter().filter(|(kind, _)| has(*kind));
-    let kinds: Vec<_> = kinds.map(|(_, plural)| plural).collect();
-    let managed = admission.managed.as_deref();
-    let converted = setup.conversions.kinds().iter();
-    let definitions: Vec<_> = converted.filter(|_| managed.is_some()).map(|it| it.name.clone()).collect();
-    rights(RightsSource {
-        secret,
-        configurations: managed.map(|name| (name, kinds.as_slice())),
-        owner: setup.own_namespace().filter(|_| setup.persists()),
-        definitions: &definitions,
-        migrates: admission.storage_migration,
-        has_policies,
-    })
 }
 
 fn printed_webhooks(

@@ -8,15 +8,21 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::admission::configuration::{Found, shared_path};
+use crate::admission::rights::{RightsSource, rights};
+use crate::admission::rules::{PolicySource, needs_policies};
 use crate::cluster::Cluster;
 use crate::conversion::graph::Conversions;
 use crate::engine::conversion::Definitions;
 use crate::handler::definition::Handler;
+use crate::handler::validation_rule::DeclaredRule;
+use crate::handler::webhook::AdmissionKind;
 use crate::object::resource::Resource;
+use crate::object::rights::Rights;
 use crate::operator::admission::managed_object::KeptObject;
 use crate::operator::settings::admission::AdmissionServer;
 use crate::operator::settings::{Admission, Settings};
 use crate::rt::clock::Clock;
+use crate::state::naming;
 
 /// The parts that admission webhooks need.
 pub(crate) struct AdmissionSetup {
@@ -77,6 +83,35 @@ impl AdmissionSetup {
             resource: Arc::new(Resource::built_in("", "Secret", true)),
             namespace: Some(namespace.to_owned()),
             name: name.unwrap_or_else(|| format!("{}-webhook", self.operator)),
+        })
+    }
+
+    /// Returns the permissions for the objects that the operator writes itself, by its present settings.
+    pub(crate) fn needed_rights(&self, rules: &[Arc<DeclaredRule>], found: &Found) -> Rights {
+        let admission = &self.settings.admission;
+        let secret = self.secret().filter(|_| admission.certificate_file.is_none());
+        let secret = secret.as_ref().and_then(|it| Some((it.namespace.as_deref()?, it.name.as_str())));
+        let has = |kind| {
+            let mut all = self.handlers.iter().filter_map(|it| it.admission());
+            all.any(|it| it == kind)
+        };
+        let kinds = [
+            (AdmissionKind::Mutate, "mutatingwebhookconfigurations"),
+            (AdmissionKind::Validate, "validatingwebhookconfigurations"),
+        ];
+        let kinds = kinds.into_iter().filter(|(kind, _)| has(*kind));
+        let kinds: Vec<_> = kinds.map(|(_, plural)| plural).collect();
+        let managed = admission.managed.as_deref();
+        let converted = self.conversions.kinds().iter();
+        let definitions: Vec<_> = converted.filter(|_| managed.is_some()).map(|it| it.name.clone()).collect();
+        let domain = naming::prefix(&self.operator);
+        rights(RightsSource {
+            secret,
+            configurations: managed.map(|name| (name, kinds.as_slice())),
+            owner: self.own_namespace().filter(|_| self.persists()),
+            definitions: &definitions,
+            migrates: admission.storage_migration,
+            has_policies: needs_policies(PolicySource { rules, found, domain: &domain }),
         })
     }
 }

@@ -18,8 +18,7 @@ use crate::operator::admission::printed::{Printed, printed};
 use crate::operator::admission::setup::port_to_be;
 use crate::operator::deployment::{Deployed, WebhookService, before, deployment};
 use crate::operator::matching::{Matched, match_handlers};
-use crate::operator::observe::new_kinds_matter;
-use crate::operator::rights::{RightsSource, SharedLease, flow_schema, rights, rights_for};
+use crate::operator::rights::{SharedLease, flow_schema, rights_for};
 use crate::operator::run::{CheckedOperator, Operator, OperatorError};
 use crate::operator::scope::Scope;
 use crate::operator::settings::Settings;
@@ -48,6 +47,9 @@ pub(crate) struct Install {
 #[derive(Debug)]
 pub(crate) struct Manifests {
     pub(crate) objects: Vec<Value>,
+    /// The permissions of the roles among the objects.
+    #[cfg(feature = "cli")]
+    pub(crate) rights: Rights,
     pub(crate) undefined: Vec<String>,
 }
 
@@ -150,17 +152,7 @@ impl CheckedOperator {
                 definitions.push(definition);
             }
         }
-        let all: Vec<_> = self.handlers.iter().chain(&self.admission_handlers).cloned().collect();
-        needed.absorb(rights(RightsSource {
-            handlers: &all,
-            served: &matched.resources,
-            resources: &resources,
-            scope: &self.scope,
-            posts_events: settings.posting.enabled,
-            peering: (!settings.peering.standalone).then_some(settings.peering.name.as_str()),
-            detects: !settings.scanning.disabled,
-            scans: !settings.scanning.disabled && new_kinds_matter(all.iter().map(|it| &**it), &resources),
-        }));
+        needed.absorb(self.rights_of_handlers(&settings, (&resources, &matched.resources), &self.scope));
         let flows = settings.lease.enabled.then(|| self.lease_of(&settings, account, &mut needed));
         let webhooks = match &settings.admission.server {
             Some(server @ AdmissionServer::Service { name, port, .. }) => {
@@ -184,7 +176,12 @@ impl CheckedOperator {
         objects.extend(others);
         objects.extend(flows);
         objects.extend(deployment(deployed));
-        Ok(Manifests { objects, undefined })
+        Ok(Manifests {
+            objects,
+            #[cfg(feature = "cli")]
+            rights: needed,
+            undefined,
+        })
     }
 
     /// Lets the API server reach webhooks through a Service, unless the settings say otherwise. Returns environment variables that do so.
