@@ -40,8 +40,9 @@ Examples:
   kopf-rs manifests ./myapp --image myapp:1.0 | kubectl apply -f -
   kopf-rs manifests op.rs --apply crd.yaml      kinds that no Rust type defines
   kopf-rs manifests . -n team-a --lease         for one namespace, with a standby
+  kopf-rs manifests . --observe                 which requests of the tests need a `requires` that is missing
 
-Exit codes: 0 printed; 1 failed; 2 flags or handlers are wrong.";
+Exit codes: 0 printed; 1 failed, or with --observe a request is not permitted; 2 flags or handlers are wrong.";
 
 const WHY_USAGE: &str = "kopf-rs why [OPTIONS] [PATH]... <KIND/NAME>";
 
@@ -84,7 +85,7 @@ pub(crate) enum Subcommand {
     Run(Box<Run>),
     /// Build handlers, and print everything that installs the operator, without a cluster (`--manifests` of the operator)
     #[command(after_help = MANIFESTS_EXAMPLES)]
-    Manifests(Box<Run>),
+    Manifests(Box<Manifests>),
     /// Build handlers, and say why an object is as it is: `kopf-rs why [PATH] KIND/NAME` (`--why` of the operator)
     #[command(after_help = WHY_EXAMPLES, override_usage = WHY_USAGE)]
     Why(Box<Why>),
@@ -150,6 +151,17 @@ pub(crate) struct Run {
     pub(crate) build: BuildFlags,
     #[command(flatten)]
     pub(crate) flags: Flags,
+}
+
+/// `kopf-rs manifests`
+#[derive(Args, Debug)]
+pub(crate) struct Manifests {
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// Run the tests of the crates first. Instead of the manifests, print the requests that handlers have sent in the tests and that the
+    /// permissions do not include, with the names of the tests and the `requires` to add
+    #[arg(long)]
+    pub(crate) observe: bool,
 }
 
 /// `kopf-rs why`
@@ -355,6 +367,7 @@ mod tests {
             &["--why=widgets/mine", "--once"],
             &["--why=widgets/mine", "--embedded=0"],
             &["--manifests", "--once"],
+            &["--observed=folder"],
             &["--all-namespaces", "--namespace=a"],
         ] {
             assert!(check(args).is_err(), "{args:?}");

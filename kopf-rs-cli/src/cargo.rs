@@ -28,6 +28,10 @@ pub(crate) enum CargoError {
     Compile(String),
     #[error("{0} cannot be built: cargo's messages are above")]
     Build(String),
+    #[error(
+        "the tests of {0} have failed, so not all of their requests are known: their messages are above\n  make `cargo test` pass, and try again"
+    )]
+    Tests(String),
     #[error("cargo built {0}, but did not say where the program is")]
     NoProgram(String),
 }
@@ -161,6 +165,27 @@ impl Build<'_> {
         }
         eprint!("{text}");
     }
+}
+
+/// Runs the tests of a package with an environment variable. Their output goes to standard error, because standard output belongs to the
+/// operator.
+pub(crate) fn test(
+    package: &str,
+    manifest: &Path,
+    args: &[OsString],
+    (variable, value): (&str, &Path),
+) -> Result<(), CargoError> {
+    let folder = manifest.parent().unwrap_or(Path::new("."));
+    let status = cargo(folder)
+        .args(["test", "--manifest-path"])
+        .arg(manifest)
+        .args(args)
+        .env(variable, value)
+        .stdin(Stdio::null())
+        .stdout(io::stderr())
+        .status()
+        .map_err(start_error)?;
+    if status.success() { Ok(()) } else { Err(CargoError::Tests(package.to_owned())) }
 }
 
 /// Returns a cargo command for a folder. Removes variables of an outer `cargo run` from the environment, since they

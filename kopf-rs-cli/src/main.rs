@@ -13,6 +13,7 @@ mod cache;
 mod cargo;
 mod locks;
 mod new;
+mod observe;
 mod run;
 mod runner;
 mod script;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::args::{Cli, Run, Subcommand};
+use crate::args::{Cli, Manifests, Run, Subcommand};
 use crate::cargo::CargoError;
 use crate::new::NewError;
 use crate::run::RunError;
@@ -43,12 +44,14 @@ fn main() -> ExitCode {
     let ended = match cli.command {
         Subcommand::New(args) => new::new(&args).map(|()| ExitCode::SUCCESS),
         Subcommand::Run(run) => start("run", &run, &operator_args()),
-        Subcommand::Manifests(run) => {
+        Subcommand::Manifests(args) => {
+            let Manifests { run, observe } = *args;
             let mut operator_args = operator_args();
             if !run.flags.manifests.manifests {
                 operator_args.push("--manifests".into());
             }
-            start("manifests", &run, &operator_args)
+            let run_it = if observe { observe::observe } else { run::run };
+            start_by(run_it, "manifests", &run, &operator_args)
         }
         Subcommand::Why(why) => {
             let (run, object) = why.split();
@@ -69,10 +72,19 @@ fn main() -> ExitCode {
 }
 
 fn start(name: &str, run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
+    start_by(run::run, name, run, operator_args)
+}
+
+fn start_by(
+    run_it: fn(&Run, &[OsString]) -> Result<ExitCode, Box<dyn Error>>,
+    name: &str,
+    run: &Run,
+    operator_args: &[OsString],
+) -> Result<ExitCode, Box<dyn Error>> {
     if let Err(usage) = args::check(name, operator_args) {
         usage.exit();
     }
-    run::run(run, operator_args)
+    run_it(run, operator_args)
 }
 
 /// Returns the same exit codes as an operator: 2 for invalid input, 1 for a failure.

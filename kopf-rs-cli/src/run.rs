@@ -11,7 +11,7 @@ use crate::cache::cache;
 use crate::cargo::{self, Build};
 use crate::runner::{Kopf, Runner, SOURCE};
 use crate::script::Script;
-use crate::source::{Library, Program, Source};
+use crate::source::{Library, Program, Source, SourceError};
 use crate::workspace::{Inherited, Workspace};
 
 /// Sources that cannot be combined into one operator.
@@ -26,6 +26,10 @@ pub(crate) enum RunError {
          make them use the same one"
     )]
     TwoKopfs { one: String, other: String },
+    #[error(
+        "{0} is a single file, and --observe runs the tests of a crate\n  expected the folder of a crate; to begin one: kopf-rs new NAME"
+    )]
+    NotTested(String),
     #[error("{}: no kopf-rs library there\n  expected the folder `kopf-rs` of its repository, with the Cargo.toml of the package `kopf-rs`", .0.display())]
     NoKopfThere(PathBuf),
 }
@@ -41,18 +45,25 @@ struct Surroundings {
 /// Builds and runs the operator. Returns only if the operator cannot be started or, on systems other than Unix, after
 /// it has ended.
 pub(crate) fn run(run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
-    let here = [PathBuf::from(".")];
-    let paths = if run.paths.is_empty() { &here[..] } else { &run.paths[..] };
-    let package = run.build.package.as_deref();
-    let offline: Vec<OsString> = network_args(run);
-    let sources =
-        paths.iter().map(|path| Source::find(path, package, &offline)).collect::<Result<Vec<Source>, _>>()?;
-    let what = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    let sources = sources(run)?;
+    let what = paths(run).iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     let (program, folder) = match &sources[..] {
         [Source::Program(program)] => build_program(program, run, &what)?,
         sources => build_runner(sources, run, &what)?,
     };
     become_program(operator(&program, &folder, operator_args))
+}
+
+/// Returns the paths of the command line, or this folder.
+fn paths(run: &Run) -> Vec<PathBuf> {
+    if run.paths.is_empty() { vec![PathBuf::from(".")] } else { run.paths.clone() }
+}
+
+/// Finds the sources at the paths.
+pub(crate) fn sources(run: &Run) -> Result<Vec<Source>, SourceError> {
+    let package = run.build.package.as_deref();
+    let offline: Vec<OsString> = network_args(run);
+    paths(run).iter().map(|path| Source::find(path, package, &offline)).collect()
 }
 
 /// Builds the program for tasks that need no handlers, and becomes it.
@@ -74,15 +85,7 @@ pub(crate) fn do_task(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
 
 fn build_program(program: &Program, run: &Run, what: &str) -> Result<(PathBuf, PathBuf), Box<dyn Error>> {
     let target = &program.workspace.target_directory;
-    let mut args = build_args(run);
-    args.extend(run.build.network.wants_lock().then(|| "--locked".into()));
-    if !run.build.features.features.is_empty() {
-        args.push("--features".into());
-        args.push(run.build.features.features.join(",").into());
-    }
-    if run.build.features.no_default_features {
-        args.push("--no-default-features".into());
-    }
+    let args = crate_args(run);
     let built = Build {
         what,
         manifest: &program.package.manifest_path,
@@ -284,6 +287,20 @@ fn network_args(run: &Run) -> Vec<OsString> {
 fn build_args(run: &Run) -> Vec<OsString> {
     let mut args = network_args(run);
     args.extend(run.build.release.then(|| "--release".into()));
+    args
+}
+
+/// Returns the arguments for a crate of the user, rather than a generated one.
+pub(crate) fn crate_args(run: &Run) -> Vec<OsString> {
+    let mut args = build_args(run);
+    args.extend(run.build.network.wants_lock().then(|| "--locked".into()));
+    if !run.build.features.features.is_empty() {
+        args.push("--features".into());
+        args.push(run.build.features.features.join(",").into());
+    }
+    if run.build.features.no_default_features {
+        args.push("--no-default-features".into());
+    }
     args
 }
 

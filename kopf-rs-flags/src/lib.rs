@@ -224,6 +224,10 @@ pub struct ManifestsFlags {
     /// With --manifests, the number of Pods; more than one Pod needs --lease [default: 1, or 2 with --lease]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub replicas: Option<u16>,
+    /// With --manifests, compare the permissions with the requests that tests have recorded in this folder (KOPF_RS_OBSERVE), and print the
+    /// difference instead of the manifests; `kopf-rs manifests --observe` does both
+    #[arg(long, value_name = "DIR")]
+    pub observed: Option<PathBuf>,
 }
 
 /// The argument group of the object to explain: `--why`, and the last argument of `kopf-rs why`. Arguments that shape
@@ -369,9 +373,12 @@ impl Flags {
 impl ManifestsFlags {
     /// Returns the flag that is missing, if any.
     fn problem(&self) -> Option<&'static str> {
-        let shapes = self.image.is_some() || self.install_namespace.is_some() || self.replicas.is_some();
+        let shapes = self.image.is_some()
+            || self.install_namespace.is_some()
+            || self.replicas.is_some()
+            || self.observed.is_some();
         (shapes && !self.manifests).then_some(
-            "--image, --install-namespace and --replicas shape what --manifests prints: expected --manifests",
+            "--image, --install-namespace, --replicas and --observed shape what --manifests prints: expected --manifests",
         )
     }
 }

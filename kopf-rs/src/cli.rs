@@ -9,6 +9,7 @@ mod connecting;
 pub(crate) mod embedded;
 pub(crate) mod lines;
 mod manifests;
+pub(crate) mod observing;
 mod pause;
 mod printing;
 mod signals;

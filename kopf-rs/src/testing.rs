@@ -69,6 +69,7 @@ mod lines;
 mod operator;
 mod program;
 mod random;
+mod recording;
 mod review;
 mod schema;
 mod until;

@@ -2,5 +2,8 @@
 //!
 //! `tests/it/book.rs` fails if a page with code is neither here nor followed by a test.
 
+#[doc = include_str!("../../docs/book/src/how-to/rights.md")]
+struct Rights;
+
 #[doc = include_str!("../../docs/book/src/how-to/status.md")]
 struct Status;

@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::cli::connecting::{checked_connection, complete};
 use crate::cli::embedded;
 use crate::cli::manifests;
+use crate::cli::observing;
 use crate::cluster::{Client, Cluster};
 use crate::operator::run::Operator;
 use crate::operator::run::manifests::Install;
@@ -38,12 +39,16 @@ pub(super) fn print(operator: Operator, flags: &Flags, scope: &Scope) -> Result<
         settings: settings(flags)?,
         definitions,
     };
+    let declared = operator.declared_rights();
     let printed = complete(async {
         let client = client(flags, &install.definitions).await?;
         Ok(operator.manifests(client, install).await?)
     })?;
     if !printed.undefined.is_empty() {
         return Err(undefined(&printed.undefined, asks_server(flags)).into());
+    }
+    if let Some(folder) = &wanted.observed {
+        return observing::report(folder, &printed.rights, &declared);
     }
     let text = serde_saphyr::to_string_multiple(&printed.objects)?;
     std::io::stdout().write_all(text.as_bytes())?;

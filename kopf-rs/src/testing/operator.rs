@@ -9,6 +9,7 @@ use crate::cluster::Client;
 use crate::operator::run::{Operator, OperatorError, Report};
 use crate::testing::deadline::within;
 use crate::testing::lines::Lines;
+use crate::testing::recording::recording;
 
 /// A running operator. Dropping it kills it.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ impl TestOperator {
     /// administrator's client. Failures show `lines`. If the operator cannot start and no other operator runs, all
     /// waits of the test fail immediately, with the reason.
     pub fn start(client: Client, operator: Operator, lines: Lines) -> Self {
+        let client = recording(client);
         let (stop, stopped) = oneshot::channel::<()>();
         let (running, number) = lines.operator_starts();
         let running = async move {

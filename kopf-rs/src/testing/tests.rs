@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::prelude::{TemporaryError, Value, handler, handler_blocking, json};
-use crate::testing::{Fault, TestCluster, Verb};
+use crate::testing::recording::recording_in;
+use crate::testing::{Fault, TestCluster, TestOperator, Verb};
 use crate::{Operator, Registry};
 
 fn map(name: &str) -> Value {
@@ -161,4 +162,27 @@ async fn programs_reach_the_cluster_over_tls() {
     assert!(std::fs::read_to_string(&file).unwrap().contains("https://127.0.0.1"));
     drop(cluster);
     assert!(!std::path::Path::new(&file).exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_handlers_are_recorded_with_the_test_and_those_of_the_framework_are_not() {
+    let folder = std::env::temp_dir().join(format!("kopf-rs-recorded-{}", std::process::id()));
+    let cluster = TestCluster::new();
+    let asking = handler("asking", async |cause: crate::Context| {
+        let request = http::Request::get("/api/v1/namespaces/default/secrets/none").body(Vec::new())?;
+        let client = cause.client()?;
+        assert!(client.request::<Value>(request).await.is_err(), "there is no such Secret");
+        Ok(())
+    });
+    let operator = Operator::new(Registry::new().on_create("configmaps", asking)).name("kit");
+    let client = recording_in(folder.clone(), &cluster.client());
+    let operator = TestOperator::start(client, operator, cluster.lines().clone());
+    cluster.create(map("x")).await;
+    cluster.line("Handler 'asking' succeeded").await;
+    operator.stop().await;
+    let recorded = std::fs::read_to_string(folder.join(format!("{}.jsonl", std::process::id()))).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let test = std::thread::current().name().unwrap().to_owned();
+    let expected = json!({"test": test, "verb": "get", "group": "", "resource": "secrets", "name": "none"});
+    assert_eq!(recorded.lines().map(|it| it.parse::<Value>().unwrap()).collect::<Vec<_>>(), [expected]);
 }
