@@ -6,8 +6,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand as Subcommands};
+use clap::{Args, Command, FromArgMatches, Parser, Subcommand as Subcommands};
 use kopf_rs_flags::task::Task;
 use kopf_rs_flags::{EXPLAINED, Flags};
 
@@ -41,6 +40,7 @@ Examples:
   kopf-rs manifests op.rs --apply crd.yaml      kinds that no Rust type defines
   kopf-rs manifests . -n team-a --lease         for one namespace, with a standby
   kopf-rs manifests . --observe                 which requests of the tests need a `requires` that is missing
+  kopf-rs manifests . --format helm -o chart    a chart for `helm install demo ./chart`
 
 Exit codes: 0 printed; 1 failed, or with --observe a request is not permitted; 2 flags or handlers are wrong.";
 
@@ -253,32 +253,6 @@ impl Network {
     }
 }
 
-/// Returns the operator's own flags among the given ones, each as one token.
-pub(crate) fn forwarded(matches: &ArgMatches) -> Vec<OsString> {
-    let mut flags = Flags::augment_args(Command::new("operator").disable_help_flag(true));
-    flags.build();
-    let mut forwarded = Vec::new();
-    for arg in flags.get_arguments() {
-        let (id, Some(long)) = (arg.get_id().as_str(), arg.get_long()) else {
-            continue;
-        };
-        // The operator reads environment variables itself.
-        if matches.value_source(id) != Some(ValueSource::CommandLine) {
-            continue;
-        }
-        let takes_value = arg.get_num_args().is_some_and(|it| it.takes_values());
-        for value in matches.get_raw(id).into_iter().flatten() {
-            let mut token = OsString::from(format!("--{long}"));
-            if takes_value {
-                token.push("=");
-                token.push(value);
-            }
-            forwarded.push(token);
-        }
-    }
-    forwarded
-}
-
 /// Rejects, before the build, flags that the operator would reject after it. `name` is the subcommand.
 pub(crate) fn check(name: &str, operator_args: &[OsString]) -> Result<(), clap::Error> {
     let name = format!("kopf-rs {name}");
@@ -292,7 +266,8 @@ pub(crate) fn check(name: &str, operator_args: &[OsString]) -> Result<(), clap::
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{ArgMatches, CommandFactory};
+    use kopf_rs_flags::forwarded::{Receiver, forwarded};
 
     use super::*;
 
@@ -304,7 +279,7 @@ mod tests {
 
     fn split(line: &str) -> (Vec<PathBuf>, String) {
         let matches = parse(&format!("run {line}")).expect("a line that clap takes");
-        let args = forwarded(&matches).join(" ".as_ref());
+        let args = forwarded(&matches, Receiver::Process).join(" ".as_ref());
         let run = Run::from_arg_matches(&matches).expect("the flags of a run");
         (run.paths, args.into_string().expect("text"))
     }
@@ -329,7 +304,7 @@ mod tests {
             ("--once --timeout 3s a", &["a"], "--once --timeout=3s"),
             ("--embedded=80 -A -- -strange", &["-strange"], "--all-namespaces --embedded=80"),
             ("--log-prefix a --log-format json", &["a"], "--log-format=json --log-prefix"),
-            ("--lease a", &["a"], "--lease="),
+            ("--lease a", &["a"], "--lease"),
         ] {
             let expected: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
             assert_eq!(split(line), (expected, args.to_owned()), "{line}");
@@ -343,7 +318,6 @@ mod tests {
             "why -n team",
             "why -o json --if spec.size=3",
             "run --if spec.size=3",
-            "run a -o json",
             "manifests --if spec.size=3",
             "why widgets/mine --why widgets/other",
         ] {
@@ -368,6 +342,8 @@ mod tests {
             &["--why=widgets/mine", "--embedded=0"],
             &["--manifests", "--once"],
             &["--observed=folder"],
+            &["--output=json"],
+            &["--manifests", "--format=helm"],
             &["--all-namespaces", "--namespace=a"],
         ] {
             assert!(check(args).is_err(), "{args:?}");

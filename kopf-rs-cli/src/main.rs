@@ -26,6 +26,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
+use kopf_rs_flags::forwarded::{Receiver, forwarded};
 
 use crate::args::{Cli, Manifests, Run, Subcommand};
 use crate::cargo::CargoError;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|usage| usage.exit());
     let operator_args = || {
         let (_, of_subcommand) = matches.subcommand().expect("clap demands one");
-        args::forwarded(of_subcommand)
+        forwarded(of_subcommand, Receiver::Process)
     };
     let ended = match cli.command {
         Subcommand::New(args) => new::new(&args).map(|()| ExitCode::SUCCESS),

@@ -13,8 +13,11 @@ use std::time::Duration;
 use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, Command, ValueEnum, error::ErrorKind};
 
+use crate::manifests::ManifestsFlags;
 use crate::pause::DEV;
 
+pub mod forwarded;
+pub mod manifests;
 pub mod pause;
 pub mod task;
 pub mod webhooks;
@@ -49,6 +52,9 @@ pub struct Flags {
     /// Explains an object instead of running.
     #[command(flatten)]
     pub why: WhyFlags,
+    /// Selects the place or the format of what is printed instead of running.
+    #[command(flatten)]
+    pub output: OutputFlags,
     /// Selects the verbosity of the log, and the format of its lines.
     #[command(flatten)]
     pub log: LogFlags,
@@ -206,30 +212,6 @@ pub struct HealthFlags {
     pub metrics: Option<String>,
 }
 
-/// `--manifests`.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Printing manifests")]
-pub struct ManifestsFlags {
-    /// Print everything that installs the operator, for `kubectl apply -f -`, and exit: the definitions of Rust types and of --apply, the
-    /// service account with the permissions that the handlers need, webhook configurations, policies, and a Deployment with the other
-    /// flags of this command line. Asks no server unless --kubeconfig or --context is given
-    #[arg(long, conflicts_with_all = ["embedded", "once"])]
-    pub manifests: bool,
-    /// With --manifests, the image of the operator [default: the operator's name]
-    #[arg(long, value_name = "IMAGE")]
-    pub image: Option<String>,
-    /// With --manifests, the namespace that the operator itself runs in [default: the operator's name]
-    #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
-    pub install_namespace: Option<String>,
-    /// With --manifests, the number of Pods; more than one Pod needs --lease [default: 1, or 2 with --lease]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub replicas: Option<u16>,
-    /// With --manifests, compare the permissions with the requests that tests have recorded in this folder (KOPF_RS_OBSERVE), and print the
-    /// difference instead of the manifests; `kopf-rs manifests --observe` does both
-    #[arg(long, value_name = "DIR")]
-    pub observed: Option<PathBuf>,
-}
-
 /// The argument group of the object to explain: `--why`, and the last argument of `kopf-rs why`. Arguments that shape
 /// the explanation require one of them.
 pub const EXPLAINED: &str = "explained";
@@ -247,12 +229,21 @@ pub struct WhyFlags {
     /// With --why, list the handlers that a change of the object would call, such as spec.size=3; repeat for more
     #[arg(long = "if", value_name = "FIELD=VALUE", value_parser = change, requires = EXPLAINED)]
     pub changes: Vec<String>,
-    /// The output format of --why
-    #[arg(short = 'o', long, value_enum, value_name = "FORMAT", default_value_t, requires = EXPLAINED)]
-    pub output: Output,
+    /// The format of `-o`, which [`Flags::checked`] fills in.
+    #[arg(skip)]
+    pub format: Output,
 }
 
-/// `--output`
+/// `-o`.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Printing")]
+pub struct OutputFlags {
+    /// With --manifests, write files into this folder instead of printing; with --why, the format: text (the default) or json
+    #[arg(short = 'o', long, value_name = "DIR|FORMAT")]
+    pub output: Option<PathBuf>,
+}
+
+/// The format of `--why`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// For people
@@ -361,25 +352,33 @@ impl Flags {
             self.scope.namespaces.clear();
         }
         let scope = self.scope.scope(env, command)?;
-        if let Some(problem) = self.manifests.problem() {
+        self.interpret_output().map_err(|problem| command.error(ErrorKind::ValueValidation, problem))?;
+        if let Some(problem) = self.manifests.problem(&self.cluster.connection, &self.health) {
             return Err(command.error(ErrorKind::MissingRequiredArgument, problem));
         }
         Ok((self, scope))
     }
-}
 
-// === impl ManifestsFlags ===
-
-impl ManifestsFlags {
-    /// Returns the flag that is missing, if any.
-    fn problem(&self) -> Option<&'static str> {
-        let shapes = self.image.is_some()
-            || self.install_namespace.is_some()
-            || self.replicas.is_some()
-            || self.observed.is_some();
-        (shapes && !self.manifests).then_some(
-            "--image, --install-namespace, --replicas and --observed shape what --manifests prints: expected --manifests",
-        )
+    /// Stores the value of `-o` in the flags that it belongs to.
+    fn interpret_output(&mut self) -> Result<(), String> {
+        let Some(output) = self.output.output.take() else {
+            return Ok(());
+        };
+        if self.manifests.manifests {
+            self.manifests.folder = Some(output);
+        } else if self.why.why.is_some() {
+            let format = Output::from_str(&output.to_string_lossy(), true);
+            let format = format.map_err(|_| {
+                format!("-o/--output is {}: with --why, expected text or json", output.display())
+            })?;
+            self.why.format = format;
+        } else {
+            return Err(
+                "-o/--output is the folder of --manifests, or the format of --why: expected one of these flags"
+                    .to_owned(),
+            );
+        }
+        Ok(())
     }
 }
 
@@ -387,16 +386,6 @@ impl ManifestsFlags {
 fn is_plain(namespace: &str) -> bool {
     let is_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
     !namespace.is_empty() && namespace.chars().all(is_of_a_name)
-}
-
-/// Validates the name of a namespace.
-fn namespace(text: &str) -> Result<String, String> {
-    let is_of_a_label = |it: u8| matches!(it, b'a'..=b'z' | b'0'..=b'9' | b'-');
-    let is_label = text.bytes().all(is_of_a_label) && !text.starts_with('-') && !text.ends_with('-');
-    if is_label && (1..=63).contains(&text.len()) {
-        return Ok(text.to_owned());
-    }
-    Err("expected at most 63 lowercase letters, digits and dashes, such as my-operator".to_owned())
 }
 
 /// Validates `KIND/NAME` or `KIND/NAMESPACE/NAME`.
@@ -414,6 +403,16 @@ fn change(text: &str) -> Result<String, String> {
     match text.split_once('=') {
         Some((field, _)) if !field.is_empty() => Ok(text.to_owned()),
         _ => Err("expected FIELD=VALUE, such as spec.size=3".to_owned()),
+    }
+}
+
+// === impl ConnectionFlags ===
+
+impl ConnectionFlags {
+    /// Returns whether a flag selects the cluster.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
     }
 }
 
@@ -535,8 +534,6 @@ mod tests {
     fn flags_that_shape_an_explanation_need_why() {
         for line in [
             "--if spec.size=3",
-            "-o json",
-            "-o json --if spec.size=3",
             "--why widgets/mine --if =3",
             "--why widgets/mine --if spec.size",
             "--why ./myapp",
@@ -550,6 +547,33 @@ mod tests {
             assert!(parse(&args).is_err(), "{line}");
         }
         assert!(parse(&["--why", "widgets/mine", "--if", "spec.size=3", "-o", "json"]).is_ok());
+    }
+
+    #[test]
+    fn the_output_is_a_folder_or_a_format() {
+        let checked = |line: &str| {
+            let args: Vec<_> = line.split(' ').collect();
+            let mut command = <Any as clap::CommandFactory>::command();
+            Ok::<_, clap::Error>(parse(&args)?.checked(&|_| None, &mut command)?.0)
+        };
+        let explained = checked("--why a/b -o json").unwrap();
+        assert_eq!((explained.why.format, explained.manifests.folder), (Output::Json, None));
+        let written = checked("--manifests --format helm -o json").unwrap();
+        assert_eq!(written.manifests.folder, Some("json".into()));
+        for (line, expected) in [
+            ("-o json", "expected one of these flags"),
+            ("--why a/b -o xml", "expected text or json"),
+            ("--manifests --format kustomize", "expected -o DIR"),
+            ("--format yaml", "expected --manifests"),
+            ("--check -o a", "expected one of these flags"),
+            ("--manifests --pod-monitor", "expected --metrics"),
+            ("--manifests --limits memory", "expected NAME=QUANTITY"),
+            ("--manifests --check", "expected -o DIR, --kubeconfig or --context"),
+            ("--manifests --format helm -o a --install-namespace b", "helm install --namespace b"),
+        ] {
+            let refused = checked(line).unwrap_err().to_string();
+            assert!(refused.contains(expected), "{line}: {refused}");
+        }
     }
 
     #[test]

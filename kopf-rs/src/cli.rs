@@ -10,6 +10,7 @@ pub(crate) mod embedded;
 pub(crate) mod lines;
 mod manifests;
 pub(crate) mod observing;
+mod packaging;
 mod pause;
 mod printing;
 mod signals;
@@ -20,6 +21,7 @@ mod why;
 pub(crate) mod yaml;
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use std::time::Duration;
 use clap::{Args, Command, FromArgMatches, Parser};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
+use kopf_rs_flags::forwarded::{Receiver, forwarded};
 use kopf_rs_flags::task::{Task, TaskCommand};
 use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, PeeringFlags, Scope};
 use tokio::runtime::Builder;
@@ -37,6 +40,7 @@ use tracing_subscriber::layer::Identity;
 use crate::cli::connecting::checked_connection;
 use crate::cli::embedded::{Embedded, RUN_FOLDER};
 use crate::cli::manifests::{Manifest, ManifestError};
+use crate::cli::printing::Printing;
 use crate::cli::signals::FirstSignal;
 use crate::cluster::connect::Connection;
 use crate::cluster::{Client, Cluster};
@@ -211,12 +215,26 @@ fn start(name: Option<&str>, title: &'static str, version: &'static str, equip: 
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
     let service = flags.state.name.as_deref().unwrap_or(title);
     log_and_trace(service, &flags, || {
-        let ended = serve(name, &flags, &scope, equip);
+        let ended = if flags.manifests.manifests {
+            printing::print(&Printing {
+                flags: &flags,
+                scope: &scope,
+                args: text(forwarded(&matches, Receiver::Pod)),
+                version,
+                operator: &|scope: &Scope| operator(name, &flags, scope.clone()),
+            })
+        } else {
+            serve(name, &flags, &scope, equip)
+        };
         ended.unwrap_or_else(|error| {
             complain(error.as_ref(), flags.log.log_format);
             code_of(error.as_ref())
         })
     })
+}
+
+fn text(args: Vec<OsString>) -> Vec<String> {
+    args.into_iter().map(|it| it.to_string_lossy().into_owned()).collect()
 }
 
 fn serve(
@@ -228,9 +246,6 @@ fn serve(
     let operator = operator(name, flags, scope.clone())?;
     if let Some(object) = &flags.why.why {
         return why::explain(operator, object, flags);
-    }
-    if flags.manifests.manifests {
-        return printing::print(operator, flags, scope);
     }
     session(operator, &flags.cluster, equip)
 }

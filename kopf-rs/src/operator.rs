@@ -5,10 +5,12 @@
 pub(crate) mod activity;
 pub(crate) mod admission;
 pub(crate) mod clock;
+#[cfg(feature = "cli")]
+pub(crate) mod compatibility;
 pub(crate) mod crash_notes_path;
 pub(crate) mod definition;
 #[cfg(any(feature = "cli", test))]
-mod deployment;
+pub(crate) mod deployment;
 mod endpoints;
 pub(crate) mod follow;
 mod given;

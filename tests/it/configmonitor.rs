@@ -84,7 +84,26 @@ fn read(cluster: &TestCluster, file: &str) -> String {
     let text = text.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let namespace = cluster.namespace();
     text.replace("namespace: default", &format!("namespace: {namespace}"))
-        .replace("configmonitor-default", &format!("configmonitor-{namespace}"))
+}
+
+/// Returns the service account with the printed permissions.
+async fn permissions(cluster: &TestCluster) -> String {
+    let namespace = cluster.namespace();
+    let definition = root().join("examples/configmonitor/crd.yaml").display().to_string();
+    let install =
+        ["--name", "configmonitor", "--install-namespace", namespace, "-n", namespace, "--standalone"];
+    let args = [&["manifests", "examples/configmonitor", "--apply", &definition], &install[..]].concat();
+    let mut command = kopf_rs(&args);
+    let output = tokio::task::spawn_blocking(move || command.output());
+    let output = output.await.expect("it does not panic").expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = kopf_rs_tests::documents(&String::from_utf8_lossy(&output.stdout)).into_iter();
+    let is_permission = |it: &Value| {
+        let kind = it["kind"].as_str().unwrap_or_default();
+        kind == "ServiceAccount" || kind.contains("Role")
+    };
+    let permissions = printed.filter(is_permission).map(|it| it.to_string());
+    permissions.collect::<Vec<_>>().join("\n---\n")
 }
 
 /// A `kubectl proxy` with the permissions of the example's service account.
@@ -104,7 +123,7 @@ impl Proxy {
                 return None;
             }
         };
-        cluster.apply(&read(cluster, "rbac.yaml")).await;
+        cluster.apply(&permissions(cluster).await).await;
         let account = format!("system:serviceaccount:{}:configmonitor", cluster.namespace());
         let mut command = Command::new(kubectl);
         command

@@ -1,5 +1,7 @@
 //! `--manifests`: an operator runs with the printed objects, and with no other permissions.
 
+mod packages;
+
 use std::fs;
 use std::path::PathBuf;
 

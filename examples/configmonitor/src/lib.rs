@@ -7,8 +7,8 @@
 //!
 //! Every `ConfigMonitor` names a `ConfigMap` and selects Pods. An index maps names to selectors, so that the handler
 //! of `ConfigMap` events finds them without a request. The operator writes to no object. It registers its own CRD at
-//! startup. `rbac.yaml` lists all of its permissions. `deployment.yaml` runs it beside `kubectl proxy`, in the
-//! namespace from the downward API.
+//! startup. `kopf-rs manifests` prints all of its permissions, since `requires` names the requests that the functions send
+//! themselves. `deployment.yaml` runs it beside `kubectl proxy`, in the namespace from the downward API.
 
 use std::collections::BTreeMap;
 

@@ -81,7 +81,7 @@ const ONE_BACKUP: &str = "!has(self.spec.fromBackup) || !has(oldSelf.spec.fromBa
 /// # Errors
 ///
 /// Fails until the server serves the kind.
-#[on_startup]
+#[on_startup(requires = ["create,patch customresourcedefinitions.apiextensions.k8s.io"])]
 pub async fn register(client: Client) -> HandlerResult {
     register_crd(&client, &MySQLCluster::crd()).await
 }

@@ -24,7 +24,7 @@ pub(super) fn explain(operator: Operator, object: &str, flags: &Flags) -> Result
         let Connection { client, .. } = checked_connection(&flags.cluster.connection).await?;
         Ok(operator.why(client, question).await?)
     })?;
-    let text = match flags.why.output {
+    let text = match flags.why.format {
         Output::Text => explanation.to_string(),
         Output::Json => format!("{:#}\n", explanation.to_json()),
     };

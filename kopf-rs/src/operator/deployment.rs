@@ -1,4 +1,4 @@
-//! The objects that run an operator in a cluster: its namespace, account, Deployment, Service and disruption budget.
+//! The objects that run an operator in a cluster: its namespace, account, Deployment, and what surrounds its Pods.
 //!
 //! Pure. Must not know the permissions of the account.
 
@@ -13,6 +13,9 @@ const HEALTH: u16 = 8080;
 /// The folder and the name of the settings file in the Pod.
 const SETTINGS: (&str, &str) = ("/etc/operator", "settings.yaml");
 
+/// The folder of the certificate in the Pod, if cert-manager creates it.
+const CERTIFICATE: &str = "/etc/operator-certificate";
+
 /// What the objects depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deployed<'a> {
@@ -26,6 +29,20 @@ pub(crate) struct Deployed<'a> {
     /// Environment variables.
     pub(crate) variables: &'a [(String, String)],
     pub(crate) webhooks: Option<WebhookService<'a>>,
+    /// The port of the metrics in the Pod.
+    pub(crate) metrics: Option<u16>,
+    /// Whether the Prometheus operator collects the metrics.
+    pub(crate) is_monitored: bool,
+    /// Whether cert-manager creates the certificate of the webhooks.
+    pub(crate) has_cert_manager: bool,
+    pub(crate) resources: &'a Resources,
+}
+
+/// The requests and limits of a container, by resource.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Resources {
+    pub(crate) requests: Vec<(String, String)>,
+    pub(crate) limits: Vec<(String, String)>,
 }
 
 /// The Service through which the API server reaches webhooks.
@@ -81,7 +98,57 @@ pub(crate) fn deployment(deployed: Deployed<'_>) -> Vec<Value> {
             "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels(name)}},
         })
     });
-    settings.into_iter().chain(service).chain([main]).chain(budget).collect()
+    let certificate = deployed.certificates();
+    let monitor = deployed.metrics.filter(|_| deployed.is_monitored).map(|port| {
+        json!({
+            "apiVersion": "monitoring.coreos.com/v1", "kind": "PodMonitor", "metadata": metadata(),
+            "spec": {"selector": {"matchLabels": labels(name)}, "podMetricsEndpoints": [{"port": metrics_port(port)}]},
+        })
+    });
+    let around = [policy(deployed)].into_iter().chain(monitor);
+    settings.into_iter().chain(certificate).chain(service).chain([main]).chain(budget).chain(around).collect()
+}
+
+/// Returns the policy that admits requests to the ports of the Pods, and to no other port. Handlers may send requests anywhere.
+fn policy(deployed: Deployed<'_>) -> Value {
+    let Account { name, namespace } = deployed.account;
+    let ports = ports(deployed).into_iter().map(|port| json!({"protocol": "TCP", "port": port["name"]}));
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels(name)},
+        "spec": {
+            "podSelector": {"matchLabels": labels(name)},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"ports": ports.collect::<Vec<Value>>()}],
+        },
+    })
+}
+
+/// Lets cert-manager trust the certificate in these objects: webhook configurations, and definitions with a converter.
+pub(crate) fn inject_certificates(objects: &mut [Value], account: Account<'_>) {
+    let converts = |it: &Value| it["spec"]["conversion"]["strategy"] == "Webhook";
+    for object in objects.iter_mut().filter(|it| it["webhooks"].is_array() || converts(it)) {
+        let certificate = format!("{}/{}-webhook", account.namespace, account.name);
+        object["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] = certificate.into();
+    }
+}
+
+/// Returns the environment variables by which the operator serves the certificate of cert-manager.
+pub(crate) fn certificate_variables() -> [(String, String); 3] {
+    let files = [("CERTIFICATE_FILE", "tls.crt"), ("KEY_FILE", "tls.key"), ("AUTHORITY_FILE", "ca.crt")];
+    files.map(|(setting, file)| (format!("KOPF_RS_ADMISSION_{setting}"), format!("{CERTIFICATE}/{file}")))
+}
+
+fn metrics_port(port: u16) -> &'static str {
+    if port == HEALTH { "health" } else { "metrics" }
+}
+
+/// Returns the ports of the container.
+fn ports(deployed: Deployed<'_>) -> Vec<Value> {
+    let port = |name: &str, port: u16| json!({"name": name, "containerPort": port});
+    let webhooks = deployed.webhooks.map(|service| port("webhooks", service.target));
+    let metrics = deployed.metrics.filter(|it| *it != HEALTH).map(|it| port(metrics_port(it), it));
+    [port("health", HEALTH)].into_iter().chain(webhooks).chain(metrics).collect()
 }
 
 fn labels(name: &str) -> Value {
@@ -104,8 +171,13 @@ fn pod(deployed: Deployed<'_>) -> Value {
         "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container(deployed)],
     });
-    if deployed.settings.is_some() {
-        pod["volumes"] = json!([{"name": "settings", "configMap": {"name": name}}]);
+    let settings = deployed.settings.map(|_| json!({"name": "settings", "configMap": {"name": name}}));
+    let secret = format!("{name}-webhook");
+    let certificate = deployed.has_certificate();
+    let certificate = certificate.then(|| json!({"name": "certificate", "secret": {"secretName": secret}}));
+    let volumes: Vec<Value> = settings.into_iter().chain(certificate).collect();
+    if !volumes.is_empty() {
+        pod["volumes"] = volumes.into();
     }
     if deployed.replicas > 1 {
         pod["topologySpreadConstraints"] = json!([{
@@ -120,38 +192,89 @@ fn container(deployed: Deployed<'_>) -> Value {
     let health = format!("--liveness=http://0.0.0.0:{HEALTH}/healthz");
     let (folder, file) = SETTINGS;
     let settings = deployed.settings.map(|_| format!("--settings={folder}/{file}"));
-    let mounts =
-        deployed.settings.map(|_| json!({"name": "settings", "mountPath": folder, "readOnly": true}));
+    let mount = |name: &str, folder: &str| json!({"name": name, "mountPath": folder, "readOnly": true});
+    let certificate = deployed.has_certificate().then(|| mount("certificate", CERTIFICATE));
+    let mounts = deployed.settings.map(|_| mount("settings", folder)).into_iter().chain(certificate);
     let own = settings.as_deref().into_iter().chain([&*health]);
     let args: Vec<&str> = deployed.args.iter().map(String::as_str).chain(own).collect();
     let name = json!({"name": "POD_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}});
     let variables = deployed.variables.iter().map(|(name, value)| json!({"name": name, "value": value}));
     let variables: Vec<Value> = [name].into_iter().chain(variables).collect();
-    let port = |name: &str, port: u16| json!({"name": name, "containerPort": port});
-    let webhooks = deployed.webhooks.map(|service| port("webhooks", service.target));
     // A Service routes only to ready Pods, and `/readyz` waits for listings, for which the API server may have to call the webhooks.
-    let ready = if webhooks.is_some() { "/readyz/webhooks" } else { "/readyz" };
-    let ports: Vec<Value> = [port("health", HEALTH)].into_iter().chain(webhooks).collect();
+    let ready = if deployed.webhooks.is_some() { "/readyz/webhooks" } else { "/readyz" };
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": "health"}});
     json!({
         "name": "operator",
         "image": deployed.image,
         "args": args,
         "env": variables,
-        "ports": ports,
-        "volumeMounts": mounts.into_iter().collect::<Vec<Value>>(),
+        "ports": ports(deployed),
+        "volumeMounts": mounts.collect::<Vec<Value>>(),
         "livenessProbe": probe("/livez"),
         "readinessProbe": probe(ready),
-        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+        "resources": deployed.resources.object(),
         "securityContext": {
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
         },
     })
 }
 
+// === impl Deployed ===
+
+impl Deployed<'_> {
+    fn has_certificate(self) -> bool {
+        self.has_cert_manager && self.webhooks.is_some()
+    }
+
+    /// Returns the objects by which cert-manager creates the certificate of the webhooks.
+    fn certificates(self) -> Vec<Value> {
+        let Some(service) = self.webhooks.filter(|_| self.has_cert_manager) else {
+            return Vec::new();
+        };
+        let Account { name, namespace } = self.account;
+        let object = |kind: &str, name: &str, spec: Value| {
+            json!({
+                "apiVersion": "cert-manager.io/v1", "kind": kind,
+                "metadata": {"name": name, "namespace": namespace, "labels": labels(self.account.name)}, "spec": spec,
+            })
+        };
+        let host = format!("{}.{namespace}.svc", service.name);
+        let certificate = format!("{name}-webhook");
+        let spec = json!({
+            "secretName": certificate, "dnsNames": [host, format!("{host}.cluster.local")],
+            "issuerRef": {"name": name, "kind": "Issuer"},
+        });
+        vec![object("Issuer", name, json!({"selfSigned": {}})), object("Certificate", &certificate, spec)]
+    }
+}
+
+// === impl Resources ===
+
+impl Resources {
+    /// Returns the requests and limits, or default ones if none are given.
+    fn object(&self) -> Value {
+        if self.requests.is_empty() && self.limits.is_empty() {
+            return json!({"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}});
+        }
+        let map = |all: &[(String, String)]| {
+            let all = all.iter().map(|(name, quantity)| (name.clone(), quantity.as_str().into()));
+            all.collect::<serde_json::Map<String, Value>>()
+        };
+        let mut object = json!({});
+        for (field, given) in [("requests", &self.requests), ("limits", &self.limits)] {
+            if !given.is_empty() {
+                object[field] = map(given).into();
+            }
+        }
+        object
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const DEFAULT: &Resources = &Resources { requests: Vec::new(), limits: Vec::new() };
 
     const OPERATOR: Deployed<'_> = Deployed {
         account: Account { name: "op", namespace: "team" },
@@ -161,14 +284,18 @@ mod tests {
         settings: None,
         variables: &[],
         webhooks: None,
+        metrics: None,
+        is_monitored: false,
+        has_cert_manager: false,
+        resources: DEFAULT,
     };
 
     #[test]
     fn one_pod_is_replaced_and_several_roll() {
-        let [one]: [Value; 1] = deployment(OPERATOR).try_into().unwrap();
+        let [one, _]: [Value; 2] = deployment(OPERATOR).try_into().unwrap();
         assert_eq!(one["spec"]["strategy"]["type"], "Recreate");
         let several = Deployed { replicas: 2, ..OPERATOR };
-        let [several, budget]: [Value; 2] = deployment(several).try_into().unwrap();
+        let [several, budget, _]: [Value; 3] = deployment(several).try_into().unwrap();
         assert_eq!(several["spec"]["strategy"]["type"], "RollingUpdate");
         assert_eq!(several["spec"]["template"]["spec"]["topologySpreadConstraints"][0]["maxSkew"], 1);
         assert_eq!(budget["kind"], "PodDisruptionBudget");
@@ -178,8 +305,11 @@ mod tests {
     fn a_service_leads_to_the_port_of_the_webhooks() {
         let hooks = WebhookService { name: "hooks", port: 8443, target: 9443 };
         let asked = Deployed { webhooks: Some(hooks), args: &["-A".to_owned()], ..OPERATOR };
-        let [service, main]: [Value; 2] = deployment(asked).try_into().unwrap();
+        let [service, main, policy]: [Value; 3] = deployment(asked).try_into().unwrap();
         assert_eq!(service["metadata"]["name"], "hooks");
+        let admitted = &policy["spec"]["ingress"][0]["ports"];
+        assert_eq!(admitted[1], json!({"protocol": "TCP", "port": "webhooks"}));
+        assert_eq!(admitted.as_array().map(Vec::len), Some(2));
         let container = &main["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["ports"][1], json!({"name": "webhooks", "containerPort": 9443}));
         assert_eq!(container["args"], json!(["-A", "--liveness=http://0.0.0.0:8080/healthz"]));
@@ -192,13 +322,50 @@ mod tests {
     #[test]
     fn the_settings_file_is_mounted() {
         let with_settings = Deployed { settings: Some("posting: {enabled: false}"), ..OPERATOR };
-        let [file, main]: [Value; 2] = deployment(with_settings).try_into().unwrap();
+        let [file, main, _]: [Value; 3] = deployment(with_settings).try_into().unwrap();
         assert_eq!(file["data"], json!({"settings.yaml": "posting: {enabled: false}"}));
         let pod = &main["spec"]["template"]["spec"];
         assert_eq!(pod["volumes"][0]["configMap"]["name"], file["metadata"]["name"]);
         let container = &pod["containers"][0];
         assert_eq!(container["volumeMounts"][0]["mountPath"], "/etc/operator");
         assert_eq!(container["args"][0], "--settings=/etc/operator/settings.yaml");
+    }
+
+    #[test]
+    fn metrics_have_a_port_of_their_own_or_share_that_of_probes() {
+        for (port, name, ports) in [(9090, "metrics", 2), (HEALTH, "health", 1)] {
+            let monitored = Deployed { metrics: Some(port), is_monitored: true, ..OPERATOR };
+            let [main, policy, monitor]: [Value; 3] = deployment(monitored).try_into().unwrap();
+            assert_eq!(monitor["spec"]["podMetricsEndpoints"], json!([{"port": name}]));
+            assert_eq!(monitor["spec"]["selector"], main["spec"]["selector"]);
+            assert_eq!(policy["spec"]["ingress"][0]["ports"].as_array().map(Vec::len), Some(ports));
+        }
+        assert_eq!(deployment(Deployed { metrics: Some(9090), ..OPERATOR }).len(), 2);
+    }
+
+    #[test]
+    fn cert_manager_creates_the_certificate() {
+        let hooks = WebhookService { name: "hooks", port: 443, target: 9443 };
+        let certified = Deployed { webhooks: Some(hooks), has_cert_manager: true, ..OPERATOR };
+        let [issuer, certificate, _, main, _]: [Value; 5] = deployment(certified).try_into().unwrap();
+        assert_eq!(certificate["spec"]["issuerRef"]["name"], issuer["metadata"]["name"]);
+        assert_eq!(certificate["spec"]["dnsNames"][0], "hooks.team.svc");
+        let pod = &main["spec"]["template"]["spec"];
+        assert_eq!(pod["volumes"][0]["secret"]["secretName"], certificate["spec"]["secretName"]);
+        assert_eq!(pod["containers"][0]["volumeMounts"][0]["mountPath"], CERTIFICATE);
+        assert!(certificate_variables().iter().all(|(_, file)| file.starts_with(CERTIFICATE)));
+        let mut objects = [json!({"webhooks": []}), json!({"spec": {"conversion": {"strategy": "None"}}})];
+        inject_certificates(&mut objects, OPERATOR.account);
+        let named = format!("team/{}", certificate["metadata"]["name"].as_str().unwrap());
+        assert_eq!(objects[0]["metadata"]["annotations"]["cert-manager.io/inject-ca-from"], named);
+        assert_eq!(objects[1]["metadata"], Value::Null);
+    }
+
+    #[test]
+    fn given_requests_and_limits_replace_the_defaults() {
+        let given = Resources { requests: vec![("cpu".to_owned(), "1".to_owned())], limits: Vec::new() };
+        assert_eq!(given.object(), json!({"requests": {"cpu": "1"}}));
+        assert_eq!(DEFAULT.object()["limits"]["memory"], "256Mi");
     }
 
     #[test]

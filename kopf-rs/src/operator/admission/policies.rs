@@ -419,6 +419,19 @@ pub(super) async fn definition(cluster: &Cluster, name: &str) -> Result<Option<V
     }
 }
 
+/// Returns the definitions of these names that the server has.
+#[cfg(feature = "cli")]
+pub(crate) async fn served_definitions(
+    cluster: &Cluster,
+    names: &[&str],
+) -> Result<Vec<Value>, ClusterError> {
+    let mut found = Vec::new();
+    for name in names {
+        found.extend(KeptObject::definition(name).look(cluster).await?);
+    }
+    Ok(found)
+}
+
 /// Explains a 404: a server that does not know policies answers that they are not found.
 fn unserved(error: ClusterError) -> ClusterError {
     match error {

@@ -34,6 +34,15 @@ pub(crate) struct Printed {
     pub(crate) rights: Rights,
 }
 
+/// What is known without the server.
+#[derive(Clone, Copy)]
+pub(crate) struct Given<'a> {
+    /// Definitions, which need not be read from the server.
+    pub(crate) definitions: &'a [Value],
+    /// Whether cert-manager creates the certificate, and adds its authority to the objects.
+    pub(crate) has_cert_manager: bool,
+}
+
 /// Returns all manifests, for the resources and namespaces in `found`.
 ///
 /// # Errors
@@ -43,6 +52,7 @@ pub(crate) async fn printed(
     setup: &AdmissionSetup,
     rules: &[Arc<DeclaredRule>],
     found: &Found,
+    given: Given<'_>,
 ) -> Result<Printed, String> {
     if let Some(problem) = setup.conversions.problem() {
         return Err(problem);
@@ -51,17 +61,18 @@ pub(crate) async fn printed(
         None => None,
         Some(server) => {
             let port = port_to_be(server, &setup.settings.admission)?;
-            Some((server.client_config(port), bundle(setup).await?))
+            let bundle = if given.has_cert_manager { String::new() } else { bundle(setup).await? };
+            Some((server.client_config(port), bundle))
         }
     };
     let source = PolicySource { rules, found, domain: &naming::prefix(&setup.operator) };
-    let definitions = printed_definitions(setup, source, asked.as_ref()).await?;
+    let definitions = printed_definitions(setup, source, asked.as_ref(), given.definitions).await?;
     let policies = policies(source).into_iter().flat_map(|it| [it.policy, it.binding]);
     let mut others: Vec<Value> = policies.collect();
     if let Some(asked) = &asked {
         others.extend(printed_webhooks(setup, asked, found)?);
     }
-    Ok(Printed { definitions, others, rights: setup.needed_rights(rules, found) })
+    Ok(Printed { definitions, others, rights: setup.needed_rights(rules, found, given.has_cert_manager) })
 }
 
 /// Returns the definitions with their rules, and with the address of the converter.
@@ -69,6 +80,7 @@ async fn printed_definitions(
     setup: &AdmissionSetup,
     source: PolicySource<'_>,
     asked: Option<&Asked>,
+    given: &[Value],
 ) -> Result<Vec<Value>, String> {
     let kinds = setup.conversions.kinds();
     let converted = |name: &str| kinds.iter().find(|it| it.name == name);
@@ -76,8 +88,12 @@ async fn printed_definitions(
     names.extend(kinds.iter().map(|it| it.name.clone()));
     let mut all = Vec::new();
     for name in names {
-        let found = definition(&setup.cluster, &name).await;
-        let Some(found) = found.map_err(|error| error.to_string())? else {
+        let known = given.iter().find(|it| it["metadata"]["name"] == name.as_str()).cloned();
+        let found = match known {
+            Some(known) => Some(known),
+            None => definition(&setup.cluster, &name).await.map_err(|error| error.to_string())?,
+        };
+        let Some(found) = found else {
             continue;
         };
         let mut spec = found["spec"].clone();

@@ -86,10 +86,17 @@ impl AdmissionSetup {
         })
     }
 
-    /// Returns the permissions for the objects that the operator writes itself, by its present settings.
-    pub(crate) fn needed_rights(&self, rules: &[Arc<DeclaredRule>], found: &Found) -> Rights {
+    /// Returns the permissions for the objects that the operator writes itself, by its present settings: also its certificate, unless
+    /// cert-manager creates that.
+    pub(crate) fn needed_rights(
+        &self,
+        rules: &[Arc<DeclaredRule>],
+        found: &Found,
+        has_cert_manager: bool,
+    ) -> Rights {
         let admission = &self.settings.admission;
-        let secret = self.secret().filter(|_| admission.certificate_file.is_none());
+        let has_files = admission.certificate_file.is_some() || has_cert_manager;
+        let secret = self.secret().filter(|_| !has_files);
         let secret = secret.as_ref().and_then(|it| Some((it.namespace.as_deref()?, it.name.as_str())));
         let has = |kind| {
             let mut all = self.handlers.iter().filter_map(|it| it.admission());

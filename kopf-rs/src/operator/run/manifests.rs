@@ -2,6 +2,7 @@
 //! policies, and its Deployment.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::watch;
@@ -11,12 +12,15 @@ use crate::admission::configuration::Found;
 #[cfg(feature = "cli")]
 use crate::admission::rules::with_rules;
 use crate::cluster::{Client, Cluster};
+use crate::handler::definition::Handler;
 use crate::happening::serving::Serving;
 use crate::object::resource::Resource;
 use crate::object::rights::{Account, Rights};
-use crate::operator::admission::printed::{Printed, printed};
+use crate::operator::admission::printed::{Given, Printed, printed};
 use crate::operator::admission::setup::port_to_be;
-use crate::operator::deployment::{Deployed, WebhookService, before, deployment};
+use crate::operator::deployment::{
+    Deployed, Resources, WebhookService, before, certificate_variables, deployment, inject_certificates,
+};
 use crate::operator::matching::{Matched, match_handlers};
 use crate::operator::rights::{SharedLease, flow_schema, rights_for};
 use crate::operator::run::{CheckedOperator, Operator, OperatorError};
@@ -41,6 +45,13 @@ pub(crate) struct Install {
     pub(crate) variables: Vec<(String, String)>,
     /// Its definitions.
     pub(crate) definitions: Vec<Value>,
+    /// The port at which it serves metrics.
+    pub(crate) metrics: Option<u16>,
+    /// Whether the Prometheus operator collects the metrics.
+    pub(crate) is_monitored: bool,
+    /// Whether cert-manager creates the certificate of its webhooks.
+    pub(crate) has_cert_manager: bool,
+    pub(crate) resources: Resources,
 }
 
 /// The objects in the order in which they are to be applied, and the resources of handlers that nothing defines.
@@ -62,6 +73,13 @@ impl Operator {
     ) -> Result<Manifests, OperatorError> {
         let name = self.check()?;
         CheckedOperator::new(self, name, client)?.manifests(install).await
+    }
+
+    /// Returns the namespace of the Service through which the API server reaches webhooks, if the settings name one.
+    #[cfg(feature = "cli")]
+    pub(crate) fn service_namespace(&self) -> Option<String> {
+        let server = self.settings.admission.server.as_ref();
+        server.and_then(|it| it.namespace()).map(str::to_owned)
     }
 
     /// Returns the definitions of the Rust types that handlers name, each kind once with all of its versions. The version of the first
@@ -110,6 +128,38 @@ fn install_namespace(given: Option<&str>, settings: &Settings, name: &str) -> Re
     }
 }
 
+/// Returns the Service through which the API server reaches webhooks.
+fn webhook_service(settings: &Settings) -> Result<Option<WebhookService<'_>>, OperatorError> {
+    let Some(server @ AdmissionServer::Service { name, port, .. }) = &settings.admission.server else {
+        return Ok(None);
+    };
+    let target = port_to_be(server, &settings.admission).map_err(OperatorError::Admission)?;
+    Ok(Some(WebhookService { name, port: *port, target }))
+}
+
+/// Returns a message for each request in `requires` for a resource that the server does not serve, although it serves the group. Groups that
+/// are not served may be installed later.
+fn unknown_requests<'a>(
+    handlers: impl Iterator<Item = &'a Arc<Handler>>,
+    resources: &[Resource],
+) -> Vec<String> {
+    let mut messages = Vec::new();
+    for handler in handlers {
+        for requested in handler.requires.iter().flat_map(|it| &it.resources) {
+            let mut of_group = resources.iter().filter(|it| it.group == requested.group).peekable();
+            if of_group.peek().is_some() && !of_group.any(|it| it.plural == requested.plural) {
+                let group = if requested.group.is_empty() { "the core group" } else { &requested.group };
+                messages.push(format!(
+                    "`requires` of '{}' names {:?}, and {group} has no such resource: expected a plural in lower case, such as pods or \
+                     deployments.apps",
+                    handler.id, requested.plural
+                ));
+            }
+        }
+    }
+    messages
+}
+
 /// Returns the operator's name as a name without dots, which namespaces and Services must not have.
 fn label(name: &str) -> String {
     name.replace('.', "-")
@@ -137,30 +187,24 @@ impl CheckedOperator {
         let replicas = replicas(install.replicas, &settings)?;
         let namespace = install_namespace(install.namespace.as_deref(), &settings, &self.name)?;
         let account = Account { name: &self.name, namespace: &namespace };
-        let mut variables = install.variables;
-        variables.extend(self.served_in_cluster(&mut settings, account));
+        let mut variables = install.variables.clone();
+        variables.extend(self.served_in_cluster(&mut settings, account, install.has_cert_manager));
         let cluster = self.cluster(&settings);
         let resources = cluster.discover().await;
         let resources = resources.map_err(|error| OperatorError::Refused(error.to_string()))?;
         let matched = match_handlers(&self.handlers, &resources, &BTreeSet::new());
-        let undefined = self.undefined(&matched, &resources);
-        let Printed { mut definitions, others, rights: mut needed } =
-            self.asked(&settings, &cluster, &resources).await?;
-        for definition in install.definitions {
+        let undefined = self.undefined(&matched, &resources)?;
+        let Printed { mut definitions, mut others, rights: mut needed } =
+            self.asked(&settings, &cluster, &resources, &install).await?;
+        for definition in &install.definitions {
             let is_same = |it: &Value| it["metadata"]["name"] == definition["metadata"]["name"];
             if !definitions.iter().any(is_same) {
-                definitions.push(definition);
+                definitions.push(definition.clone());
             }
         }
         needed.absorb(self.rights_of_handlers(&settings, (&resources, &matched.resources), &self.scope));
         let flows = settings.lease.enabled.then(|| self.lease_of(&settings, account, &mut needed));
-        let webhooks = match &settings.admission.server {
-            Some(server @ AdmissionServer::Service { name, port, .. }) => {
-                let target = port_to_be(server, &settings.admission).map_err(OperatorError::Admission)?;
-                Some(WebhookService { name, port: *port, target })
-            }
-            _ => None,
-        };
+        let webhooks = webhook_service(&settings)?;
         let deployed = Deployed {
             account,
             image: install.image.as_deref().unwrap_or(&self.name),
@@ -169,7 +213,15 @@ impl CheckedOperator {
             settings: install.settings.as_deref(),
             variables: &variables,
             webhooks,
+            metrics: install.metrics,
+            is_monitored: install.is_monitored,
+            has_cert_manager: install.has_cert_manager,
+            resources: &install.resources,
         };
+        if install.has_cert_manager {
+            inject_certificates(&mut definitions, account);
+            inject_certificates(&mut others, account);
+        }
         let mut objects = definitions;
         objects.extend(before(account));
         objects.extend(needed.roles(account));
@@ -185,37 +237,59 @@ impl CheckedOperator {
     }
 
     /// Lets the API server reach webhooks through a Service, unless the settings say otherwise. Returns environment variables that do so.
-    fn served_in_cluster(&self, settings: &mut Settings, account: Account<'_>) -> Vec<(String, String)> {
+    fn served_in_cluster(
+        &self,
+        settings: &mut Settings,
+        account: Account<'_>,
+        has_cert_manager: bool,
+    ) -> Vec<(String, String)> {
         let admission = &mut settings.admission;
         let is_asked = !self.admission_handlers.is_empty() || !self.conversions.is_empty();
+        let mut variables = Vec::new();
+        if is_asked && has_cert_manager {
+            variables.extend(certificate_variables());
+        }
         if !is_asked || admission.server.is_some() {
-            return Vec::new();
+            return variables;
         }
         let server = AdmissionServer::service(account.namespace, label(account.name));
-        let managed = admission.managed.get_or_insert_with(|| format!("{}.kopf.rs", account.name));
-        let variables = vec![
-            ("KOPF_RS_ADMISSION_SERVER".to_owned(), server.to_string()),
-            ("KOPF_RS_ADMISSION_MANAGED".to_owned(), managed.clone()),
-        ];
+        variables.push(("KOPF_RS_ADMISSION_SERVER".to_owned(), server.to_string()));
+        // cert-manager writes its authority into the configurations, which the operator need not change then.
+        if !has_cert_manager {
+            let managed = admission.managed.get_or_insert_with(|| format!("{}.kopf.rs", account.name));
+            variables.push(("KOPF_RS_ADMISSION_MANAGED".to_owned(), managed.clone()));
+        }
         admission.server = Some(server);
         variables
     }
 
     /// Returns the selectors of handlers that match no resource.
-    fn undefined(&self, matched: &Matched, resources: &[Resource]) -> Vec<String> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for kinds that are defined and cannot be served, such as ambiguous ones.
+    fn undefined(&self, matched: &Matched, resources: &[Resource]) -> Result<Vec<String>, OperatorError> {
         let asked = match_handlers(&self.admission_handlers, resources, &BTreeSet::new());
-        let unserved = matched.unserved.iter().chain(&asked.unserved);
-        let selectors = unserved.filter_map(|it| match it {
-            Serving::Unresolved { selectors } => Some(selectors),
-            _ => None,
-        });
+        let mut unresolved: BTreeSet<String> = BTreeSet::new();
+        let mut problems = unknown_requests(self.handlers.iter().chain(&self.admission_handlers), resources);
+        for unserved in matched.unserved.iter().chain(&asked.unserved) {
+            match unserved {
+                Serving::Unresolved { selectors } => unresolved.extend(selectors.iter().cloned()),
+                // Conversions and reviews need no watch.
+                Serving::Unwatchable { .. } | Serving::Unpatchable { .. }
+                    if asked.unserved.contains(unserved) => {}
+                other => problems.push(other.to_string()),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(OperatorError::Manifests(problems.join("\n")));
+        }
         let owned = self.handlers.iter().flat_map(|it| &it.owns).map(|it| &it.selector);
         let referred = self.handlers.iter().flat_map(|it| &it.watches).map(|it| &it.selector);
         let ruled = self.rules.iter().map(|it| &it.selector);
         let others = owned.chain(referred).chain(ruled).filter(|it| it.select(resources).is_empty());
-        let all: BTreeSet<String> =
-            selectors.flatten().cloned().chain(others.map(ToString::to_string)).collect();
-        all.into_iter().collect()
+        unresolved.extend(others.map(ToString::to_string));
+        Ok(unresolved.into_iter().collect())
     }
 
     /// Returns the objects for what the API server asks.
@@ -224,6 +298,7 @@ impl CheckedOperator {
         settings: &Settings,
         cluster: &Cluster,
         resources: &[Resource],
+        install: &Install,
     ) -> Result<Printed, OperatorError> {
         let mut found = Found { resources: resources.to_vec(), ..Found::default() };
         match &self.scope {
@@ -235,7 +310,8 @@ impl CheckedOperator {
             Scope::Some(patterns) => found.namespace_expression = Some(patterns.expression(NAMESPACE)),
         }
         let setup = self.setup_of_webhooks(settings, cluster, watch::Sender::new(None).subscribe());
-        printed(&setup, &self.rules, &found).await.map_err(OperatorError::Admission)
+        let given = Given { definitions: &install.definitions, has_cert_manager: install.has_cert_manager };
+        printed(&setup, &self.rules, &found, given).await.map_err(OperatorError::Admission)
     }
 
     /// Adds the permissions for the Lease. Returns its flow schema.
@@ -531,6 +607,30 @@ mod tests {
         });
         let operator = Operator::new(Registry::new().on_startup(counting)).settings(quiet);
         assert_eq!(rules(operator).await, ["ClusterRole: get,list,watch pods "]);
+    }
+
+    #[tokio::test]
+    async fn kinds_that_cannot_be_served_are_errors() {
+        let does_nothing = |id: &str| handler(id, |_| async { Ok(()) });
+        for (registry, expected) in [
+            (Registry::new().on_event("componentstatuses", does_nothing("f")), "Non-watchable resources"),
+            (
+                Registry::new().on_event("pods", does_nothing("f").requires("create pod")),
+                "`requires` of 'f' names \"pod\", and the core group has no such resource",
+            ),
+            (
+                Registry::new().on_event("pods", does_nothing("f").requires("get deploys.apps")),
+                "and apps has no such resource",
+            ),
+        ] {
+            let client = Client::new(ApiServer::new().service(), "default");
+            let refused = Operator::new(registry).name("op").manifests(client, Install::default()).await;
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains(expected), "{refused}");
+        }
+        let elsewhere = Registry::new().on_event("pods", does_nothing("f").requires("get as.not.served"));
+        let client = Client::new(ApiServer::new().service(), "default");
+        assert!(Operator::new(elsewhere).name("op").manifests(client, Install::default()).await.is_ok());
     }
 
     #[tokio::test]

@@ -112,7 +112,7 @@ impl CheckedOperator {
         let unused = watch::Sender::new(None).subscribe();
         let setup = self.setup_of_webhooks(settings, cluster, unused);
         let matched = match_handlers(&self.handlers, &found.resources, &BTreeSet::new());
-        let mut needed = setup.needed_rights(&self.rules, found);
+        let mut needed = setup.needed_rights(&self.rules, found, false);
         needed.absorb(self.rights_of_handlers(settings, (&found.resources, &matched.resources), &scope));
         if settings.lease.enabled {
             let (namespace, name) = self.lease(settings, cluster);

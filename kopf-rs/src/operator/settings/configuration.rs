@@ -72,6 +72,25 @@ fn read_variables(
     Ok(())
 }
 
+/// Returns the JSON schema of a settings file.
+#[cfg(feature = "cli")]
+pub(crate) fn schema() -> serde_json::Value {
+    use serde_json::json;
+
+    let mut all = json!({"type": "object", "additionalProperties": false});
+    let mut defaults = Settings::default();
+    for setting in TABLE {
+        let (group, field) = setting.parts();
+        let schema = (setting.field)(&mut defaults).schema();
+        let group = &mut all["properties"][group];
+        if group.is_null() {
+            *group = json!({"type": ["object", "null"], "additionalProperties": false});
+        }
+        group["properties"][field] = schema;
+    }
+    all
+}
+
 /// Returns the environment variables that set a setting, and their values.
 #[cfg(feature = "cli")]
 pub(crate) fn variables() -> Vec<(String, String)> {

@@ -5,6 +5,8 @@
 use std::time::Duration;
 
 use serde_json::Value;
+#[cfg(feature = "cli")]
+use serde_json::json;
 
 use crate::handler::event_sink::PostingLevel;
 use crate::handler::lifecycle::Lifecycle;
@@ -27,6 +29,10 @@ pub(super) trait SettingValue: Sized {
 
     /// Limits a time, so that it can be added to any instant.
     fn bound(&mut self) {}
+
+    /// Returns the JSON schema of its notation in a file.
+    #[cfg(feature = "cli")]
+    fn schema() -> Value;
 }
 
 /// The field of a setting, whatever its type.
@@ -39,6 +45,10 @@ pub(in crate::operator) trait Field {
 
     /// See [`SettingValue::bound`].
     fn bound(&mut self);
+
+    /// See [`SettingValue::schema`].
+    #[cfg(feature = "cli")]
+    fn schema(&self) -> Value;
 }
 
 impl<T: SettingValue> Field for T {
@@ -54,6 +64,11 @@ impl<T: SettingValue> Field for T {
     fn bound(&mut self) {
         SettingValue::bound(self);
     }
+
+    #[cfg(feature = "cli")]
+    fn schema(&self) -> Value {
+        <T as SettingValue>::schema()
+    }
 }
 
 /// The maximum time. Adding to or multiplying the longest [`Duration`] would overflow.
@@ -66,6 +81,11 @@ impl SettingValue for bool {
 
     fn read(written: &Written) -> Option<Self> {
         written.value().as_bool()
+    }
+
+    #[cfg(feature = "cli")]
+    fn schema() -> Value {
+        json!({"type": "boolean"})
     }
 }
 
@@ -85,6 +105,11 @@ macro_rules! counts {
             fn is_zero(&self) -> bool {
                 *self == 0
             }
+
+            #[cfg(feature = "cli")]
+            fn schema() -> Value {
+                json!({"type": "integer", "minimum": 1})
+            }
         }
     )+ };
 }
@@ -99,6 +124,11 @@ impl SettingValue for i64 {
 
     fn read(written: &Written) -> Option<Self> {
         written.value().as_i64()
+    }
+
+    #[cfg(feature = "cli")]
+    fn schema() -> Value {
+        json!({"type": "integer"})
     }
 }
 
@@ -122,6 +152,11 @@ impl SettingValue for Duration {
 
     fn bound(&mut self) {
         *self = FOR_EVER.min(*self);
+    }
+
+    #[cfg(feature = "cli")]
+    fn schema() -> Value {
+        json!({"type": ["number", "string"], "minimum": 0, "pattern": r"^[0-9][0-9.]*\s*(ms|s|m|h)$"})
     }
 }
 
@@ -147,6 +182,11 @@ impl SettingValue for String {
     fn read(written: &Written) -> Option<Self> {
         written.text().map(str::to_owned)
     }
+
+    #[cfg(feature = "cli")]
+    fn schema() -> Value {
+        json!({"type": "string"})
+    }
 }
 
 impl<T: SettingValue> SettingValue for Option<T> {
@@ -170,6 +210,17 @@ impl<T: SettingValue> SettingValue for Option<T> {
             SettingValue::bound(value);
         }
     }
+
+    #[cfg(feature = "cli")]
+    fn schema() -> Value {
+        let mut schema = T::schema();
+        let types = match schema["type"].take() {
+            Value::Array(types) => types,
+            one => vec![one],
+        };
+        schema["type"] = types.into_iter().chain(["null".into()]).collect();
+        schema
+    }
 }
 
 impl SettingValue for PostingLevel {
@@ -185,6 +236,14 @@ impl SettingValue for PostingLevel {
             "error" => Some(Self::Error),
             _ => None,
         }
+    }
+
+    #[cfg(feature = "cli")]
+    fn schema() -> Value {
+        let levels = ["debug", "info", "warning", "error"];
+        let levels: Vec<String> =
+            levels.iter().flat_map(|it| [(*it).to_owned(), it.to_uppercase()]).collect();
+        json!({"type": "string", "enum": levels})
     }
 }
 
@@ -203,6 +262,11 @@ impl SettingValue for Lifecycle {
             _ => None,
         }
     }
+
+    #[cfg(feature = "cli")]
+    fn schema() -> Value {
+        json!({"type": "string", "enum": ["asap", "one_by_one", "all_at_once", "randomized", "shuffled"]})
+    }
 }
 
 impl SettingValue for AdmissionServer {
@@ -212,6 +276,11 @@ impl SettingValue for AdmissionServer {
 
     fn read(written: &Written) -> Option<Self> {
         Self::parse(written.text()?)
+    }
+
+    #[cfg(feature = "cli")]
+    fn schema() -> Value {
+        json!({"type": "string"})
     }
 }
 
@@ -228,10 +297,16 @@ impl SettingValue for SelectorMap {
         }
         Some(selectors)
     }
+
+    #[cfg(feature = "cli")]
+    fn schema() -> Value {
+        json!({"type": "object", "additionalProperties": {"type": "string"}})
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    #[cfg(not(feature = "cli"))]
     use serde_json::json;
 
     use super::*;
