@@ -26,7 +26,7 @@ use crate::operator::admission::policies::served_definitions;
 use crate::operator::compatibility::{Breakage, breakages};
 use crate::operator::deployment::Resources;
 use crate::operator::run::Operator;
-use crate::operator::run::manifests::{Install, Manifests};
+use crate::operator::run::manifests::{Install, Manifests, check_names};
 use crate::operator::scope::Patterns;
 use crate::operator::settings::configuration::variables;
 
@@ -155,6 +155,7 @@ impl Printing<'_> {
         install.definitions = operator.definitions();
         let files = manifests::read(&self.flags.cluster.apply)?.into_iter().map(|it| it.object);
         install.definitions.extend(files.filter(|it| it["kind"] == "CustomResourceDefinition"));
+        check_names(&install.definitions)?;
         let printed = complete(async {
             let client = client(self.flags, &install.definitions).await?;
             Ok(operator.manifests(client, install).await?)

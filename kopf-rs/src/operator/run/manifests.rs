@@ -96,7 +96,7 @@ impl Operator {
         let mut all: Vec<Value> = Vec::new();
         for definition in selectors.filter_map(|it| it.definition) {
             let definition = with_rules(&(definition.0)(), self.registry.rules());
-            let is_same = |it: &&mut Value| it["metadata"]["name"] == definition["metadata"]["name"];
+            let is_same = |it: &&mut Value| is_of_one_kind(it, &definition);
             match all.iter_mut().find(is_same) {
                 Some(known) => add_versions(known, &definition),
                 None => all.push(definition),
@@ -129,9 +129,20 @@ fn install_namespace(given: Option<&str>, settings: &Settings, name: &str) -> Re
 }
 
 /// Returns the Service through which the API server reaches webhooks.
-fn webhook_service(settings: &Settings) -> Result<Option<WebhookService<'_>>, OperatorError> {
+fn webhook_service(
+    settings: &Settings,
+    has_cert_manager: bool,
+) -> Result<Option<WebhookService<'_>>, OperatorError> {
     let Some(server @ AdmissionServer::Service { name, port, .. }) = &settings.admission.server else {
-        return Ok(None);
+        return if has_cert_manager {
+            Err(OperatorError::Manifests(
+                "--cert-manager creates the certificate of webhooks, and the API server reaches none through a Service: expected handlers \
+                 of admission or conversion, or no --cert-manager"
+                    .to_owned(),
+            ))
+        } else {
+            Ok(None)
+        };
     };
     let target = port_to_be(server, &settings.admission).map_err(OperatorError::Admission)?;
     Ok(Some(WebhookService { name, port: *port, target }))
@@ -163,6 +174,30 @@ fn unknown_requests<'a>(
 /// Returns the operator's name as a name without dots, which namespaces and Services must not have.
 fn label(name: &str) -> String {
     name.replace('.', "-")
+}
+
+/// Returns whether these are definitions of the same kind, maybe with other versions.
+#[cfg(feature = "cli")]
+fn is_of_one_kind(one: &Value, other: &Value) -> bool {
+    let kind = |it: &Value| it["spec"]["names"]["kind"].clone();
+    one["metadata"]["name"] == other["metadata"]["name"] && kind(one) == kind(other)
+}
+
+/// Returns an error if definitions of two kinds have the same name.
+#[cfg(feature = "cli")]
+pub(crate) fn check_names(definitions: &[Value]) -> Result<(), OperatorError> {
+    for (at, one) in definitions.iter().enumerate() {
+        let is_same = |it: &&Value| it["metadata"]["name"] == one["metadata"]["name"];
+        let others = definitions[at + 1..].iter().filter(is_same);
+        for other in others.filter(|it| !is_of_one_kind(one, it)) {
+            let [name, kind, other] =
+                [&one["metadata"]["name"], &one["spec"]["names"]["kind"], &other["spec"]["names"]["kind"]];
+            return Err(OperatorError::Manifests(format!(
+                "the kinds {kind} and {other} are both called {name}: expected different plurals, such as `#[kube(plural = \"others\")]`"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Adds the versions that the definition lacks.
@@ -204,7 +239,7 @@ impl CheckedOperator {
         }
         needed.absorb(self.rights_of_handlers(&settings, (&resources, &matched.resources), &self.scope));
         let flows = settings.lease.enabled.then(|| self.lease_of(&settings, account, &mut needed));
-        let webhooks = webhook_service(&settings)?;
+        let webhooks = webhook_service(&settings, install.has_cert_manager)?;
         let deployed = Deployed {
             account,
             image: install.image.as_deref().unwrap_or(&self.name),
@@ -326,6 +361,9 @@ impl CheckedOperator {
         flow_schema(lease)
     }
 }
+
+#[cfg(test)]
+mod refused;
 
 #[cfg(test)]
 mod tests {
@@ -607,30 +645,6 @@ mod tests {
         });
         let operator = Operator::new(Registry::new().on_startup(counting)).settings(quiet);
         assert_eq!(rules(operator).await, ["ClusterRole: get,list,watch pods "]);
-    }
-
-    #[tokio::test]
-    async fn kinds_that_cannot_be_served_are_errors() {
-        let does_nothing = |id: &str| handler(id, |_| async { Ok(()) });
-        for (registry, expected) in [
-            (Registry::new().on_event("componentstatuses", does_nothing("f")), "Non-watchable resources"),
-            (
-                Registry::new().on_event("pods", does_nothing("f").requires("create pod")),
-                "`requires` of 'f' names \"pod\", and the core group has no such resource",
-            ),
-            (
-                Registry::new().on_event("pods", does_nothing("f").requires("get deploys.apps")),
-                "and apps has no such resource",
-            ),
-        ] {
-            let client = Client::new(ApiServer::new().service(), "default");
-            let refused = Operator::new(registry).name("op").manifests(client, Install::default()).await;
-            let refused = refused.unwrap_err().to_string();
-            assert!(refused.contains(expected), "{refused}");
-        }
-        let elsewhere = Registry::new().on_event("pods", does_nothing("f").requires("get as.not.served"));
-        let client = Client::new(ApiServer::new().service(), "default");
-        assert!(Operator::new(elsewhere).name("op").manifests(client, Install::default()).await.is_ok());
     }
 
     #[tokio::test]

@@ -1,0 +1,73 @@
+//! What is refused, and what cert-manager replaces: tests of manifests.
+
+use kopf_rs_apiserver::ApiServer;
+use serde_json::json;
+
+use super::*;
+use crate::handler::filter::PRESENT;
+use crate::handler::registry::Registry;
+use crate::handler::registry::callback::handler;
+
+#[cfg(feature = "cli")]
+#[test]
+fn two_kinds_need_two_names() {
+    let definition = |kind: &str, version: &str| {
+        json!({
+            "metadata": {"name": "votes.example.com"},
+            "spec": {"names": {"kind": kind}, "versions": [{"name": version}]},
+        })
+    };
+    assert!(check_names(&[definition("Vote", "v1"), definition("Vote", "v2")]).is_ok());
+    let refused = check_names(&[definition("Vote", "v1"), definition("Voting", "v1")]).unwrap_err();
+    let expected = "the kinds \"Vote\" and \"Voting\" are both called \"votes.example.com\"";
+    assert!(refused.to_string().contains(expected), "{refused}");
+}
+
+#[tokio::test]
+async fn cert_manager_takes_the_place_of_the_operator() {
+    let registry = || {
+        Registry::new().on_validate("configmaps", handler("check", |_| async { Ok(()) }).label("a", PRESENT))
+    };
+    let printed = async |registry: Registry| {
+        let client = Client::new(ApiServer::new().service(), "default");
+        let install = Install { has_cert_manager: true, ..Install::default() };
+        Operator::new(registry).name("op").manifests(client, install).await
+    };
+    let objects = printed(registry()).await.unwrap().objects;
+    let of = |kind: &str| objects.iter().find(|it| it["kind"] == kind).unwrap();
+    let annotations = &of("ValidatingWebhookConfiguration")["metadata"]["annotations"];
+    assert_eq!(annotations["cert-manager.io/inject-ca-from"], "op/op-webhook");
+    assert_eq!(of("Certificate")["spec"]["secretName"], "op-webhook");
+    let roles = objects.iter().filter(|it| it["rules"].is_array());
+    let needless = ["secrets", "validatingwebhookconfigurations"];
+    assert!(
+        roles.clone().all(|it| needless.iter().all(|name| !it.to_string().contains(name))),
+        "{objects:?}"
+    );
+    let none = printed(Registry::new().on_event("pods", handler("f", |_| async { Ok(()) }))).await;
+    assert!(none.unwrap_err().to_string().contains("or no --cert-manager"));
+}
+
+#[tokio::test]
+async fn kinds_that_cannot_be_served_are_errors() {
+    let does_nothing = |id: &str| handler(id, |_| async { Ok(()) });
+    for (registry, expected) in [
+        (Registry::new().on_event("componentstatuses", does_nothing("f")), "Non-watchable resources"),
+        (
+            Registry::new().on_event("pods", does_nothing("f").requires("create pod")),
+            "`requires` of 'f' names \"pod\", and the core group has no such resource",
+        ),
+        (
+            Registry::new().on_event("pods", does_nothing("f").requires("get deploys.apps")),
+            "and apps has no such resource",
+        ),
+    ] {
+        let client = Client::new(ApiServer::new().service(), "default");
+        let refused = Operator::new(registry).name("op").manifests(client, Install::default()).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(expected), "{refused}");
+    }
+    let elsewhere = Registry::new().on_event("pods", does_nothing("f").requires("get as.not.served"));
+    let client = Client::new(ApiServer::new().service(), "default");
+    assert!(Operator::new(elsewhere).name("op").manifests(client, Install::default()).await.is_ok());
+}
