@@ -44,6 +44,43 @@ Examples:
 
 Exit codes: 0 printed; 1 failed, or with --observe a request is not permitted; 2 flags or handlers are wrong.";
 
+const INSTALL_EXAMPLES: &str = "\
+Examples:
+  kopf-rs install ./myapp --image registry.example.com/myapp:1.0 --dry-run
+                                                the objects that would be created
+  kopf-rs install ./myapp --image registry.example.com/myapp:1.0
+                                                apply them, and wait until the operator runs
+
+Repeat the command after an interruption: it continues.
+
+Exit codes: 0 installed and running, or --dry-run has printed the differences; 1 failed, such as a permission that you lack, an operator that
+is installed already and differs, or Pods that do not start within --timeout; 2 flags or handlers are wrong.";
+
+const UPGRADE_EXAMPLES: &str = "\
+Examples:
+  kopf-rs upgrade ./myapp --image registry.example.com/myapp:1.1 --dry-run
+  kopf-rs upgrade ./myapp --image registry.example.com/myapp:1.1
+  kopf-rs upgrade --install ./myapp --image registry.example.com/myapp:1.1
+                                                for scripts: whether it is installed or not
+
+Repeat the command after an interruption: it continues.
+
+Exit codes: 0 upgraded and running, or --dry-run has printed the differences; 1 failed, such as a permission that you lack, an operator that
+is not installed, or Pods that do not start within --timeout; 2 flags or handlers are wrong.";
+
+const UNINSTALL_EXAMPLES: &str = "\
+Examples:
+  kopf-rs uninstall ./myapp --dry-run           what would be removed, and what would be kept
+  kopf-rs uninstall ./myapp                     the operator; its definitions and all objects stay
+  kopf-rs uninstall ./myapp --remove-finalizers the objects can be deleted without the operator
+  kopf-rs uninstall ./myapp --delete-objects --crds
+                                                everything, and the operator handles the deletions before it ends
+
+Repeat the command after an interruption: it continues.
+
+Exit codes: 0 removed, or there was nothing; 1 failed or refused, such as deletions that are not finished within --timeout, or --crds while
+there are objects; 2 flags or handlers are wrong.";
+
 const WHY_USAGE: &str = "kopf-rs why [OPTIONS] [PATH]... <KIND/NAME>";
 
 const WHY_EXAMPLES: &str = "\
@@ -86,6 +123,15 @@ pub(crate) enum Subcommand {
     /// Build handlers, and print everything that installs the operator, without a cluster (`--manifests` of the operator)
     #[command(after_help = MANIFESTS_EXAMPLES)]
     Manifests(Box<Manifests>),
+    /// Build handlers, and install the operator in the cluster of kubectl (`--install` of the operator)
+    #[command(after_help = INSTALL_EXAMPLES)]
+    Install(Box<Run>),
+    /// Build handlers, and upgrade the operator in the cluster of kubectl (`--upgrade` of the operator)
+    #[command(after_help = UPGRADE_EXAMPLES)]
+    Upgrade(Box<Run>),
+    /// Build handlers, and remove the operator from the cluster of kubectl (`--uninstall` of the operator)
+    #[command(after_help = UNINSTALL_EXAMPLES)]
+    Uninstall(Box<Run>),
     /// Build handlers, and say why an object is as it is: `kopf-rs why [PATH] KIND/NAME` (`--why` of the operator)
     #[command(after_help = WHY_EXAMPLES, override_usage = WHY_USAGE)]
     Why(Box<Why>),
@@ -344,6 +390,8 @@ mod tests {
             &["--observed=folder"],
             &["--output=json"],
             &["--manifests", "--format=helm"],
+            &["--install", "--uninstall"],
+            &["--upgrade", "--crds"],
             &["--all-namespaces", "--namespace=a"],
         ] {
             assert!(check(args).is_err(), "{args:?}");

@@ -47,13 +47,11 @@ fn main() -> ExitCode {
         Subcommand::Run(run) => start("run", &run, &operator_args()),
         Subcommand::Manifests(args) => {
             let Manifests { run, observe } = *args;
-            let mut operator_args = operator_args();
-            if !run.flags.manifests.manifests {
-                operator_args.push("--manifests".into());
-            }
-            let run_it = if observe { observe::observe } else { run::run };
-            start_by(run_it, "manifests", &run, &operator_args)
+            start_as(if observe { observe::observe } else { run::run }, "manifests", &run)
         }
+        Subcommand::Install(run) => start_as(run::run, "install", &run),
+        Subcommand::Upgrade(run) => start_as(run::run, "upgrade", &run),
+        Subcommand::Uninstall(run) => start_as(run::run, "uninstall", &run),
         Subcommand::Why(why) => {
             let (run, object) = why.split();
             let mut operator_args = operator_args();
@@ -72,12 +70,25 @@ fn main() -> ExitCode {
     }
 }
 
+/// Starts the operator with the flag that has the name of the subcommand.
+fn start_as(run_it: RunIt, name: &str, run: &Run) -> Result<ExitCode, Box<dyn Error>> {
+    let mut operator_args = operator_args();
+    let flag = OsString::from(format!("--{name}"));
+    if !operator_args.contains(&flag) {
+        operator_args.push(flag);
+    }
+    start_by(run_it, name, run, &operator_args)
+}
+
+/// Builds handlers, and lets the operator do something.
+type RunIt = fn(&Run, &[OsString]) -> Result<ExitCode, Box<dyn Error>>;
+
 fn start(name: &str, run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
     start_by(run::run, name, run, operator_args)
 }
 
 fn start_by(
-    run_it: fn(&Run, &[OsString]) -> Result<ExitCode, Box<dyn Error>>,
+    run_it: RunIt,
     name: &str,
     run: &Run,
     operator_args: &[OsString],

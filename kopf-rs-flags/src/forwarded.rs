@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command};
 
+use crate::installing::InstallingFlags;
 use crate::manifests::ManifestsFlags;
 use crate::{ClusterFlags, Flags, OutputFlags, ScopeFlags, SettingsFlags, WhyFlags};
 
@@ -70,6 +71,7 @@ fn withheld(from: Receiver) -> BTreeSet<String> {
                 ids::<ClusterFlags>(),
                 ids::<SettingsFlags>(),
                 ids::<ManifestsFlags>(),
+                ids::<InstallingFlags>(),
                 ids::<WhyFlags>(),
                 ids::<OutputFlags>(),
             ];

@@ -11,12 +11,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
-use clap::{Args, Command, ValueEnum, error::ErrorKind};
+use clap::{ArgGroup, Args, Command, ValueEnum, error::ErrorKind};
 
+use crate::installing::{INSTALLS, InstallingFlags, TASKS};
 use crate::manifests::ManifestsFlags;
 use crate::pause::DEV;
 
 pub mod forwarded;
+pub mod installing;
 pub mod manifests;
 pub mod pause;
 pub mod task;
@@ -24,6 +26,8 @@ pub mod webhooks;
 
 /// The parsed flags. One field group per heading of the help.
 #[derive(Args, Clone, Debug, Default)]
+#[command(group = ArgGroup::new(INSTALLS).args(TASKS).multiple(true))]
+#[command(group = ArgGroup::new(TIMED).args(TASKS).arg("once").multiple(true))]
 pub struct Flags {
     /// Selects the objects that the operator serves.
     #[command(flatten)]
@@ -49,6 +53,9 @@ pub struct Flags {
     /// Prints manifests instead of running.
     #[command(flatten)]
     pub manifests: ManifestsFlags,
+    /// Installs or removes the operator instead of running it.
+    #[command(flatten)]
+    pub installing: InstallingFlags,
     /// Explains an object instead of running.
     #[command(flatten)]
     pub why: WhyFlags,
@@ -106,8 +113,9 @@ pub struct ClusterFlags {
     /// served (a missing CRD) or not permitted
     #[arg(long)]
     pub once: bool,
-    /// With --once, exit with 1 if not everything is handled within this time, such as 90s, 10m or 1h; 0 sets no limit
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "once", default_value = "10m")]
+    /// With --once, exit with 1 if not everything is handled within this time, such as 90s, 10m or 1h; 0 sets no limit. With --install,
+    /// --upgrade or --uninstall, the limit of each wait
+    #[arg(long, value_name = "TIME", value_parser = time, requires = TIMED, default_value = "10m")]
     pub timeout: Duration,
 }
 
@@ -212,6 +220,9 @@ pub struct HealthFlags {
     pub metrics: Option<String>,
 }
 
+/// The argument group of everything that ends by itself and has a time limit.
+const TIMED: &str = "timed";
+
 /// The argument group of the object to explain: `--why`, and the last argument of `kopf-rs why`. Arguments that shape
 /// the explanation require one of them.
 pub const EXPLAINED: &str = "explained";
@@ -224,7 +235,7 @@ pub struct WhyFlags {
     /// -n is its namespace. For an operator that serves some namespaces only, write KIND/NAMESPACE/NAME: then -n selects the namespaces
     /// that the operator serves
     #[arg(long, value_name = "KIND/NAME", value_parser = object, group = EXPLAINED,
-          conflicts_with_all = ["embedded", "apply", "once", "manifests"])]
+          conflicts_with_all = ["embedded", "apply", "once", "manifests", "install", "upgrade", "uninstall"])]
     pub why: Option<String>,
     /// With --why, list the handlers that a change of the object would call, such as spec.size=3; repeat for more
     #[arg(long = "if", value_name = "FIELD=VALUE", value_parser = change, requires = EXPLAINED)]
@@ -353,7 +364,8 @@ impl Flags {
         }
         let scope = self.scope.scope(env, command)?;
         self.interpret_output().map_err(|problem| command.error(ErrorKind::ValueValidation, problem))?;
-        if let Some(problem) = self.manifests.problem(&self.cluster.connection, &self.health) {
+        let installs = self.installing.task().is_some();
+        if let Some(problem) = self.manifests.problem(installs, &self.cluster.connection, &self.health) {
             return Err(command.error(ErrorKind::MissingRequiredArgument, problem));
         }
         Ok((self, scope))
@@ -479,6 +491,7 @@ impl LogFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::installing::Task;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -528,6 +541,39 @@ mod tests {
             assert!(timeout(&["--once", "--timeout", text]).is_err(), "{text}");
         }
         assert!(timeout(&["--timeout", "7"]).is_err());
+    }
+
+    #[test]
+    fn flags_of_an_installation_need_a_task() {
+        for (line, task) in [
+            ("--install --dry-run --image x --timeout 5m", Task::Install),
+            ("--upgrade --replicas 2 --adopt", Task::Upgrade),
+            ("--upgrade --install", Task::UpgradeOrInstall),
+            (
+                "--uninstall --crds --delete-objects --remove-finalizers --install-namespace a",
+                Task::Uninstall,
+            ),
+        ] {
+            let args: Vec<_> = line.split(' ').collect();
+            let mut command = <Any as clap::CommandFactory>::command();
+            let (flags, _) = parse(&args).unwrap().checked(&|_| None, &mut command).unwrap();
+            assert_eq!(flags.installing.task(), Some(task), "{line}");
+        }
+        for line in [
+            "--dry-run",
+            "--adopt",
+            "--crds",
+            "--install --crds",
+            "--uninstall --adopt",
+            "--install --uninstall",
+            "--install --manifests",
+            "--upgrade --once",
+            "--uninstall --embedded",
+            "--install --why a/b",
+        ] {
+            let args: Vec<_> = line.split(' ').collect();
+            assert!(parse(&args).is_err(), "{line}");
+        }
     }
 
     #[test]

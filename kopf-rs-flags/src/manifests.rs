@@ -76,22 +76,35 @@ impl ManifestsFlags {
         self.format.unwrap_or_default()
     }
 
-    /// Returns what is wrong with the combination of flags.
-    pub(crate) fn problem(&self, connection: &ConnectionFlags, health: &HealthFlags) -> Option<String> {
+    /// Returns what is wrong with the combination of flags. `installs`: the manifests are applied instead of printed.
+    pub(crate) fn problem(
+        &self,
+        installs: bool,
+        connection: &ConnectionFlags,
+        health: &HealthFlags,
+    ) -> Option<String> {
+        let printing = [
+            ("--format", self.format.is_some()),
+            ("--check", self.check),
+            ("--observed", self.observed.is_some()),
+        ];
+        if let Some((flag, _)) = printing.iter().find(|(_, is_given)| *is_given && !self.manifests) {
+            return Some(format!("{flag} shapes what --manifests prints: expected --manifests"));
+        }
         let shaping = [
             ("--image", self.image.is_some()),
             ("--install-namespace", self.install_namespace.is_some()),
             ("--replicas", self.replicas.is_some()),
-            ("--format", self.format.is_some()),
-            ("--check", self.check),
-            ("--observed", self.observed.is_some()),
             ("--requests", !self.requests.is_empty()),
             ("--limits", !self.limits.is_empty()),
             ("--pod-monitor", self.pod_monitor),
             ("--cert-manager", self.cert_manager),
         ];
-        if let Some((flag, _)) = shaping.iter().find(|(_, is_given)| *is_given && !self.manifests) {
-            return Some(format!("{flag} shapes what --manifests prints: expected --manifests"));
+        let has_use = self.manifests || installs;
+        if let Some((flag, _)) = shaping.iter().find(|(_, is_given)| *is_given && !has_use) {
+            return Some(format!(
+                "{flag} shapes what --manifests prints, and --install and its siblings apply: expected one of these flags"
+            ));
         }
         if self.pod_monitor && health.metrics.is_none() {
             return Some(

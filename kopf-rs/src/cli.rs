@@ -7,6 +7,8 @@
 
 mod connecting;
 pub(crate) mod embedded;
+#[cfg(feature = "embedded")]
+mod install;
 pub(crate) mod lines;
 mod manifests;
 pub(crate) mod observing;
@@ -39,6 +41,8 @@ use tracing_subscriber::layer::Identity;
 
 use crate::cli::connecting::checked_connection;
 use crate::cli::embedded::{Embedded, RUN_FOLDER};
+#[cfg(feature = "embedded")]
+use crate::cli::install::run as install;
 use crate::cli::manifests::{Manifest, ManifestError};
 use crate::cli::printing::Printing;
 use crate::cli::signals::FirstSignal;
@@ -215,16 +219,17 @@ fn start(name: Option<&str>, title: &'static str, version: &'static str, equip: 
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
     let service = flags.state.name.as_deref().unwrap_or(title);
     log_and_trace(service, &flags, || {
-        let ended = if flags.manifests.manifests {
-            printing::print(&Printing {
-                flags: &flags,
-                scope: &scope,
-                args: text(forwarded(&matches, Receiver::Pod)),
-                version,
-                operator: &|scope: &Scope| operator(name, &flags, scope.clone()),
-            })
-        } else {
-            serve(name, &flags, &scope, equip)
+        let printing = || Printing {
+            flags: &flags,
+            scope: &scope,
+            args: text(forwarded(&matches, Receiver::Pod)),
+            version,
+            operator: &|scope: &Scope| operator(name, &flags, scope.clone()),
+        };
+        let ended = match flags.installing.task() {
+            Some(task) => install(&printing(), task),
+            None if flags.manifests.manifests => printing::print(&printing()),
+            None => serve(name, &flags, &scope, equip),
         };
         ended.unwrap_or_else(|error| {
             complain(error.as_ref(), flags.log.log_format);
@@ -248,6 +253,13 @@ fn serve(
         return why::explain(operator, object, flags);
     }
     session(operator, &flags.cluster, equip)
+}
+
+/// The feature has the server that says which kinds there are before their definitions are installed.
+#[cfg(not(feature = "embedded"))]
+fn install(_: &Printing<'_>, _: kopf_rs_flags::installing::Task) -> Result<ExitCode, Box<dyn Error>> {
+    Err("--install, --upgrade and --uninstall: this program is built without the API server that says which kinds there are; switch on the \
+         feature `embedded` of kopf-rs in its Cargo.toml, or use `kopf-rs install`, which builds it with this feature".into())
 }
 
 /// Runs `run` with logging, and with traces if environment variables enable them.

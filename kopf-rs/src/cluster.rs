@@ -33,6 +33,8 @@ pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod fake;
 pub(crate) mod fence;
+#[cfg(feature = "embedded")]
+pub(crate) mod installing;
 pub(crate) mod keep;
 pub(crate) mod lease;
 pub(crate) mod login;

@@ -15,6 +15,8 @@ mod endpoints;
 pub(crate) mod follow;
 mod given;
 pub(crate) mod identity;
+#[cfg(feature = "embedded")]
+pub(crate) mod installation;
 pub(crate) mod leasing;
 pub(crate) mod login;
 pub(crate) mod matching;

@@ -22,6 +22,7 @@ use crate::cli::packaging::values::Values;
 use crate::cli::packaging::{File, kustomize, text, too_large, yaml};
 use crate::cli::yaml::parse;
 use crate::cluster::{Client, Cluster};
+use crate::object::resource::Resource;
 use crate::operator::admission::policies::served_definitions;
 use crate::operator::compatibility::{Breakage, breakages};
 use crate::operator::deployment::Resources;
@@ -115,7 +116,7 @@ fn next_command(format: Format, folder: &Path, name: &str, is_server_side: bool)
 
 impl Printing<'_> {
     /// Returns the objects for the flags of the command line.
-    fn objects(&self) -> Result<Vec<Value>, Box<dyn Error>> {
+    pub(super) fn objects(&self) -> Result<Vec<Value>, Box<dyn Error>> {
         let mut install = self.install()?;
         install.args.splice(0..0, scope_args(self.scope));
         self.objects_of(self.scope, install)
@@ -151,17 +152,22 @@ impl Printing<'_> {
     }
 
     fn printed(&self, scope: &Scope, mut install: Install) -> Result<Manifests, Box<dyn Error>> {
-        let operator = (self.operator)(scope)?;
-        install.definitions = operator.definitions();
+        let operator = || (self.operator)(scope);
+        install.definitions = operator()?.definitions();
         let files = manifests::read(&self.flags.cluster.apply)?.into_iter().map(|it| it.object);
         install.definitions.extend(files.filter(|it| it["kind"] == "CustomResourceDefinition"));
         check_names(&install.definitions)?;
         let printed = complete(async {
             let client = client(self.flags, &install.definitions).await?;
-            Ok(operator.manifests(client, install).await?)
+            let printed = operator()?.manifests(client.clone(), install.clone()).await?;
+            if printed.undefined.is_empty() || self.flags.installing.task().is_none() {
+                return Ok(printed);
+            }
+            define_others(self.flags, &client, &install.definitions).await?;
+            Ok(operator()?.manifests(client, install).await?)
         })?;
         if !printed.undefined.is_empty() {
-            return Err(undefined(&printed.undefined, self.flags.cluster.connection.is_given()).into());
+            return Err(undefined(&printed.undefined, asks_server(self.flags)).into());
         }
         Ok(printed)
     }
@@ -271,9 +277,14 @@ fn settings(flags: &Flags) -> std::io::Result<Option<String>> {
     file.map(std::fs::read_to_string).transpose()
 }
 
+/// Returns whether the server of the flags has the kinds already. An installation brings them, and names the server only as its target.
+fn asks_server(flags: &Flags) -> bool {
+    flags.cluster.connection.is_given() && flags.installing.task().is_none()
+}
+
 /// Returns a client of a server that serves the kinds of the operator.
 async fn client(flags: &Flags, definitions: &[Value]) -> Result<Client, Box<dyn Error>> {
-    if flags.cluster.connection.is_given() {
+    if asks_server(flags) {
         return Ok(checked_connection(&flags.cluster.connection).await?.client);
     }
     let client = embedded::in_memory()?;
@@ -287,6 +298,27 @@ async fn client(flags: &Flags, definitions: &[Value]) -> Result<Client, Box<dyn 
     Ok(client)
 }
 
+/// Defines the kinds of other projects, which the cluster of an installation serves, on a server in this process.
+async fn define_others(flags: &Flags, client: &Client, own: &[Value]) -> Result<(), Box<dyn Error>> {
+    let target = Cluster::new(checked_connection(&flags.cluster.connection).await?.client);
+    let cluster = Cluster::new(client.clone());
+    let kind = Resource::built_in("apiextensions.k8s.io", "CustomResourceDefinition", false);
+    for definition in target.list_kept(&kind, "").await? {
+        let name = &definition["metadata"]["name"];
+        if own.iter().any(|it| it["metadata"]["name"] == *name) {
+            continue;
+        }
+        let definition = json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": name}, "spec": definition["spec"],
+        });
+        // A kind that cannot be defined here stays undefined, and is named if a handler needs it.
+        if let Err(error) = cluster.apply_manifest(&definition).await {
+            tracing::debug!("The definition {name} cannot be read: {error}");
+        }
+    }
+    Ok(())
+}
+
 /// Returns the error for kinds that nothing defines.
 fn undefined(kinds: &[String], asks_server: bool) -> String {
     let kinds = kinds.join(", ");
@@ -297,6 +329,6 @@ fn undefined(kinds: &[String], asks_server: bool) -> String {
     }
     format!(
         "nothing defines {kinds}: expected a Rust type that derives `kube::CustomResource` in the attribute of a handler, such as \
-         `#[on_create(MyApp)]`, or a file with the definition (--apply crd.yaml); --kubeconfig or --context asks a server that has it"
+         `#[on_create(MyApp)]`, or a file with the definition (--apply crd.yaml); for manifests, --kubeconfig or --context asks a server that has it"
     )
 }

@@ -16,7 +16,7 @@ use crate::object::resource::Resource;
 /// The content type of server-side apply. It demands YAML, and JSON is valid YAML.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+pub(super) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// The parameters of one apply request.
 #[derive(Clone, Copy, Debug)]

@@ -57,6 +57,8 @@ mod activities;
 mod admission;
 mod answering;
 mod asking;
+#[cfg(feature = "embedded")]
+pub(crate) mod footprint;
 mod leasing;
 mod logged_in;
 #[cfg(any(feature = "cli", test))]

@@ -1,0 +1,173 @@
+//! The cluster of an installation, and the requests to it with messages that name the object.
+//!
+//! This module does not know the order of the requests.
+
+use std::error::Error;
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::cluster::child::ApplyRequest;
+use crate::cluster::error::ClusterError;
+use crate::cluster::request::ObjectPath;
+use crate::cluster::{Client, Cluster};
+use crate::object::resource::Resource;
+use crate::operator::installation::{MANAGER, Need, Target};
+
+/// The result of a step: an error is a message for people.
+pub(super) type Done<T = ()> = Result<T, Box<dyn Error>>;
+
+/// The pause between two looks at a state that is waited for.
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
+
+/// The number of permissions that are asked about at the same time.
+const QUESTIONS: usize = 8;
+
+/// The cluster, and the person who waits.
+pub(super) struct Site<'a> {
+    pub(super) cluster: Cluster,
+    /// All resources that the server serves.
+    pub(super) resources: Vec<Resource>,
+    /// Prints a line of progress.
+    pub(super) say: &'a dyn Fn(&str),
+    /// The time limit of each wait; zero sets none.
+    pub(super) patience: Duration,
+}
+
+/// The time limit of one wait.
+pub(super) struct Patience {
+    deadline: Option<Instant>,
+    pub(super) seconds: u64,
+}
+
+impl Patience {
+    /// Waits before the next look. Returns false at the time limit.
+    pub(super) async fn lasts(&self) -> bool {
+        if self.deadline.is_some_and(|it| Instant::now() >= it) {
+            return false;
+        }
+        sleep(PAUSE).await;
+        true
+    }
+}
+
+impl<'a> Site<'a> {
+    pub(super) async fn new(client: Client, say: &'a dyn Fn(&str), patience: Duration) -> Done<Self> {
+        let cluster = Cluster::new(client);
+        let resources = cluster.discover().await;
+        let resources = resources.map_err(|error| format!("the server refuses discovery: {error}"))?;
+        Ok(Self { cluster, resources, say, patience })
+    }
+
+    /// Starts a wait.
+    pub(super) fn patience(&self) -> Patience {
+        let limit = Some(self.patience).filter(|it| !it.is_zero());
+        let deadline = limit.and_then(|it| Instant::now().checked_add(it));
+        Patience { deadline, seconds: self.patience.as_secs() }
+    }
+
+    /// Returns the object with its address.
+    pub(super) fn target(&self, object: Value) -> Done<Target> {
+        let [version, kind] = ["apiVersion", "kind"].map(|it| object[it].as_str().unwrap_or_default());
+        let found = self.resources.iter().find(|it| it.kind == kind && it.api_version() == version);
+        let Some(resource) = found else {
+            return Err(format!(
+                "the server does not serve {kind} in {version}, which the operator needs: expected a server with this kind. Install what \
+                 defines it, or choose settings that do not need it. Nothing has been changed"
+            )
+            .into());
+        };
+        Ok(Target::of(resource, object))
+    }
+
+    /// Fails with all permissions that the caller lacks.
+    pub(super) async fn check(&self, mut needs: Vec<Need>) -> Done {
+        needs.sort();
+        needs.dedup();
+        let asked = needs.iter().map(|need| async {
+            let permitted = self.cluster.is_permitted(&need.review()).await;
+            let permitted =
+                permitted.map_err(|error| format!("the server does not say what you may do: {error}"))?;
+            Ok::<_, String>((!permitted).then(|| need.shown()))
+        });
+        // Collected before, because the closure of a buffered stream must not borrow.
+        let asked: Vec<_> = asked.collect();
+        let missing: Vec<Option<String>> = stream::iter(asked).buffered(QUESTIONS).try_collect().await?;
+        let missing: Vec<String> = missing.into_iter().flatten().collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "you lack permissions, so nothing has been changed: expected the right to\n  {}\nAsk an administrator to grant them, or to run this \
+             command",
+            missing.join("\n  ")
+        )
+        .into())
+    }
+
+    /// Lists the objects of these kinds with the labels.
+    pub(super) async fn find(&self, kinds: &[Resource], labels: &str) -> Done<Vec<Target>> {
+        let mut found = Vec::new();
+        for kind in kinds {
+            let listed = self.cluster.list_whole(kind, None, labels).await;
+            let listed = listed.map_err(|error| failed(&format!("{kind} cannot be listed"), &error))?;
+            found.extend(listed.into_iter().map(|it| Target::found(kind, it)));
+        }
+        Ok(found)
+    }
+
+    /// Reads an object; `None` if it does not exist.
+    pub(super) async fn read(&self, target: &Target) -> Done<Option<Value>> {
+        let read = self.cluster.read_whole(path(target)).await;
+        Ok(read.map_err(|error| failed(&format!("{} cannot be read", target.shown("")), &error))?)
+    }
+
+    /// Applies an object; with `is_dry`, only returns the object that would result.
+    pub(super) async fn put(&self, target: &Target, is_dry: bool) -> Result<Value, ClusterError> {
+        // An installation says what all of these fields are, also those that someone else has changed meanwhile.
+        let request =
+            ApplyRequest { object: path(target), manager: MANAGER, force: true, body: &target.object };
+        self.cluster.put(request, is_dry).await
+    }
+
+    /// Merges a change into an object that may be gone.
+    pub(super) async fn merge(&self, target: &Target, change: &Value) -> Done {
+        let merged = self.cluster.merge_if_there(path(target), MANAGER, change).await;
+        Ok(merged.map_err(|error| failed(&format!("{} cannot be changed", target.shown("")), &error))?)
+    }
+
+    /// Merges a change that names the version it is made for. Returns false if the object has changed since or is gone.
+    pub(super) async fn merge_unless_changed(&self, target: &Target, change: &Value) -> Done<bool> {
+        match self.cluster.merge(path(target), MANAGER, change).await {
+            Ok(_) => Ok(true),
+            Err(ClusterError::Conflict(_) | ClusterError::NotFound(_)) => Ok(false),
+            Err(error) => Err(failed(&format!("{} cannot be changed", target.shown("")), &error).into()),
+        }
+    }
+
+    /// Deletes an object that exists.
+    pub(super) async fn delete(&self, target: &Target, home: &str) -> Done {
+        let shown = target.shown(home);
+        let deleted = self.cluster.delete_if_there(path(target), target.uid()).await;
+        deleted.map_err(|error| failed(&format!("{shown} cannot be deleted"), &error))?;
+        (self.say)(&format!("{shown} deleted"));
+        Ok(())
+    }
+}
+
+pub(super) fn path(target: &Target) -> ObjectPath<'_> {
+    ObjectPath { resource: &target.resource, namespace: target.namespace.as_deref(), name: &target.name }
+}
+
+/// Returns the message for a failed request, with the rule that would permit it.
+pub(super) fn failed(what: &str, error: &ClusterError) -> String {
+    let again = "Repeat the command to continue";
+    match error {
+        ClusterError::Denied { rule, .. } if !rule.is_empty() => {
+            format!("{what}: {error}\nTo permit it, add {}\n{again}", rule.replace("this operator", "you"))
+        }
+        error => format!("{what}: {error}. {again}"),
+    }
+}
