@@ -34,6 +34,14 @@ Examples:
 
 Exit codes: 0 created; 1 failed, and nothing is left behind; 2 a name or a kind is wrong, or something is there.";
 
+const ADD_EXAMPLES: &str = "\
+Examples:
+  kopf-rs add kind shop.example.org/v1/Order    src/order.rs with the kind, a handler and tests, and order.yaml
+  kopf-rs add webhook --kind Order              src/order_webhook.rs with a webhook that validates
+  kopf-rs add conversion v2 --kind Order        src/order/v2.rs with another version, converted from and to the first
+
+Exit codes: 0 added; 1 failed, and nothing is changed; 2 a name is wrong, something is there, or the folder is no crate with kopf-rs.";
+
 const MANIFESTS_EXAMPLES: &str = "\
 Examples:
   kopf-rs manifests ./myapp --image myapp:1.0 | kubectl apply -f -
@@ -117,6 +125,9 @@ pub(crate) enum Subcommand {
     /// Create the crate of a new operator, or a single file: `kopf-rs new demo --kind example.com/v1/Demo`
     #[command(after_help = NEW_EXAMPLES)]
     New(New),
+    /// Add a kind, a webhook or a conversion to the crate of an operator: `kopf-rs add kind example.com/v1/Order`
+    #[command(after_help = ADD_EXAMPLES)]
+    Add(Add),
     /// Build handlers into an operator and run it
     #[command(after_help = EXAMPLES)]
     Run(Box<Run>),
@@ -181,6 +192,56 @@ pub(crate) struct New {
     /// The folder of the kopf-rs library that the crate depends on, instead of the version of this program
     #[arg(long, value_name = "DIR", env = "KOPF_RS_PATH", hide_env_values = true)]
     pub(crate) kopf_path: Option<PathBuf>,
+}
+
+/// `kopf-rs add`
+#[derive(Args, Debug)]
+pub(crate) struct Add {
+    #[command(subcommand)]
+    pub(crate) what: AddWhat,
+}
+
+/// What is added.
+#[derive(Debug, Subcommands)]
+pub(crate) enum AddWhat {
+    /// A module with a typed kind, a handler and tests
+    Kind {
+        /// The kind of the objects
+        #[arg(value_name = "GROUP/VERSION/KIND")]
+        kind: Kind,
+        /// A level-triggered function that keeps a child object, in place of a handler of events
+        #[arg(long)]
+        reconcile: bool,
+        #[command(flatten)]
+        place: AddPlace,
+    },
+    /// A module with a webhook that validates the objects of a kind
+    Webhook {
+        /// The kind, where the crate has several
+        #[arg(long, value_name = "KIND")]
+        kind: Option<String>,
+        #[command(flatten)]
+        place: AddPlace,
+    },
+    /// A module with another version of a kind, and the conversion between both
+    Conversion {
+        /// The version to add. Default: the one that follows, such as v2 after v1
+        #[arg(value_name = "VERSION")]
+        version: Option<String>,
+        /// The kind, where the crate has several
+        #[arg(long, value_name = "KIND")]
+        kind: Option<String>,
+        #[command(flatten)]
+        place: AddPlace,
+    },
+}
+
+/// The crate to extend.
+#[derive(Args, Debug)]
+pub(crate) struct AddPlace {
+    /// The folder of the crate
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) path: PathBuf,
 }
 
 /// `kopf-rs run`

@@ -1,4 +1,4 @@
-//! The program `kopf-rs`: creates new operators, builds handler crates and single `.rs` files into operators and runs
+//! The program `kopf-rs`: creates and extends operators, builds handler crates and single `.rs` files into operators and runs
 //! them, asks running operators to pause, cleans up after them, and runs an API server to try them on.
 //!
 //! It generates a small crate that links the user's code with `kopf_rs::cli`, builds it with cargo and then replaces
@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod add;
 mod args;
 mod become_program;
 mod cache;
@@ -28,6 +29,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches};
 use kopf_rs_flags::forwarded::{Receiver, forwarded};
 
+use crate::add::AddError;
 use crate::args::{Cli, Manifests, Run, Subcommand};
 use crate::cargo::CargoError;
 use crate::new::NewError;
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
     };
     let ended = match cli.command {
         Subcommand::New(args) => new::new(&args).map(|()| ExitCode::SUCCESS),
+        Subcommand::Add(args) => add::add(&args).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Subcommand::Run(run) => start("run", &run, &operator_args()),
         Subcommand::Manifests(args) => {
             let Manifests { run, observe } = *args;
@@ -104,6 +107,7 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     let source = error.downcast_ref().map(SourceError::is_wrong_usage);
     let cargo = error.downcast_ref().map(CargoError::is_wrong_usage);
     let new = error.downcast_ref().map(NewError::is_wrong_usage);
-    let is_wrong_usage = source.or(cargo).or(new).unwrap_or(error.is::<RunError>());
+    let add = error.downcast_ref().map(AddError::is_wrong_usage);
+    let is_wrong_usage = source.or(cargo).or(new).or(add).unwrap_or(error.is::<RunError>());
     if is_wrong_usage { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

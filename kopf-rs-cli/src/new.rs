@@ -4,7 +4,7 @@
 //! generates them again.
 
 pub(crate) mod names;
-mod templates;
+pub(crate) mod templates;
 
 use std::error::Error;
 use std::fs;
@@ -122,7 +122,7 @@ fn check_folder(folder: &Path) -> Result<(), NewError> {
 }
 
 /// Adapts line breaks to the lengths of the names, as `cargo new` does. Without rustfmt, the files stay valid.
-fn format(sources: &[PathBuf]) {
+pub(crate) fn format(sources: &[PathBuf]) {
     let mut command = Command::new("rustfmt");
     command.args(["--edition", "2024"]).args(sources);
     let _formatted = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -159,7 +159,7 @@ fn init_git(folder: &Path) {
 
 /// The created files and folders, in the order of their creation. They are removed at the end, unless they are to be kept.
 #[derive(Debug, Default)]
-struct Written(Vec<PathBuf>);
+pub(crate) struct Written(Vec<PathBuf>);
 
 impl Written {
     /// Creates a folder, with those above it.
@@ -176,7 +176,7 @@ impl Written {
     }
 
     /// Creates a file, which must not exist, with the folders above it.
-    fn file(&mut self, path: &Path, text: &str) -> Result<(), NewError> {
+    pub(crate) fn file(&mut self, path: &Path, text: &str) -> Result<(), NewError> {
         if let Some(above) = path.parent() {
             self.folder(above)?;
         }
@@ -186,7 +186,7 @@ impl Written {
         file.write_all(text.as_bytes()).map_err(failed)
     }
 
-    fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.0.clear();
     }
 }

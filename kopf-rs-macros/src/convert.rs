@@ -17,6 +17,7 @@ use crate::hint::{did_you_mean, did_you_mean_or};
 use crate::option::Given;
 use crate::raise::convert_raised;
 use crate::registration::{K, door, hidden_const, submit};
+use crate::selector::definition;
 use crate::syntax::text;
 
 const EXAMPLE: &str = "`#[on_convert(\"myapps.example.com\", from = \"v1alpha1\", to = \"v1\")]`, or `#[on_convert(from = v1alpha1::MyApp, to = v1::MyApp)]`";
@@ -118,7 +119,8 @@ impl Versions {
     fn selector(&self, version: &Expr) -> TokenStream {
         let k = quote_spanned!(version.span().resolved_at(Span::mixed_site())=> __kopf);
         if text(version).is_none() {
-            return quote_spanned!(version.span()=> #k::Selector::of::<#version>());
+            let definition = definition(version);
+            return quote_spanned!(version.span()=> #k::Selector::of::<#version>().defined_by(#definition));
         }
         let words = &self.words;
         quote! {

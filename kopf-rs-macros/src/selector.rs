@@ -152,7 +152,7 @@ impl Selector {
 }
 
 /// Returns an expression for the definition of a type's kind, which a type may lack.
-fn definition(ty: &impl ToTokens) -> TokenStream {
+pub(crate) fn definition(ty: &impl ToTokens) -> TokenStream {
     quote!({
         #[allow(unused_imports)]
         use #K::Undefined as _;

@@ -37,6 +37,7 @@ mod health;
 mod hierarchies;
 mod histories;
 mod indices;
+mod installing;
 mod killed;
 mod kinds;
 mod kopf_examples;

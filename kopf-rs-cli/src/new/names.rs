@@ -201,6 +201,30 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Returns the name of a kind as part of a name of a function: `my_sql_cluster` for `MySQLCluster`.
+pub(crate) fn snake_case(kind: &str) -> String {
+    let letters: Vec<char> = kind.chars().collect();
+    let mut snake = String::new();
+    for (at, letter) in letters.iter().enumerate() {
+        let follows_small = at > 0 && !letters[at - 1].is_ascii_uppercase();
+        let begins_word = at > 0 && letters.get(at + 1).is_some_and(char::is_ascii_lowercase);
+        if letter.is_ascii_uppercase() && (follows_small || begins_word) {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+/// Returns the name of a kind as the name of a module.
+pub(crate) fn module_name(kind: &str) -> String {
+    const TAKEN: [&str; 4] = ["kopf_rs", "lib", "main", "tests"];
+    let snake = snake_case(kind);
+    let of_crate = snake.replace('_', "-");
+    let is_taken = KEYWORDS.contains(&&*snake) || CRATES.contains(&&*of_crate) || TAKEN.contains(&&*snake);
+    if is_taken { snake + "_kind" } else { snake }
+}
+
 fn plural_of(kind: &str) -> String {
     let word = kind.to_lowercase();
     if ["s", "x", "z", "ch", "sh"].iter().any(|ending| word.ends_with(ending)) {
@@ -274,6 +298,19 @@ mod tests {
         }
         let refused = Kind::named_after(&Name::new("status").unwrap()).unwrap_err();
         assert!(refused.to_string().ends_with("choose another: --kind example.com/v1/KIND"), "{refused}");
+    }
+
+    #[test]
+    fn modules_have_the_names_of_kinds() {
+        for (kind, module) in [
+            ("Order", "order"),
+            ("MySQLCluster", "my_sql_cluster"),
+            ("Kube", "kube_kind"),
+            ("S3Bucket", "s3_bucket"),
+            ("Match", "match_kind"),
+        ] {
+            assert_eq!(module_name(kind), module);
+        }
     }
 
     #[test]

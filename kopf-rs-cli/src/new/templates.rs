@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::new::names::{Kind, Name};
+use crate::new::names::{Kind, Name, snake_case};
 use crate::runner::Kopf;
 
 /// The facts of a new operator.
@@ -29,11 +29,13 @@ const EVENT: &str = include_str!("../../templates/event.rs.in");
 const EVENT_TESTS: &str = include_str!("../../templates/event_tests.rs.in");
 const RECONCILE: &str = include_str!("../../templates/reconcile.rs.in");
 const RECONCILE_TESTS: &str = include_str!("../../templates/reconcile_tests.rs.in");
+const MODULE: &str = include_str!("../../templates/module.rs.in");
+const SAMPLE: &str = include_str!("../../templates/sample.yaml.in");
 const CRATE: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("../../templates/Cargo.toml.in")),
     ("src/lib.rs", include_str!("../../templates/lib.rs.in")),
     ("src/main.rs", include_str!("../../templates/main.rs.in")),
-    ("sample.yaml", include_str!("../../templates/sample.yaml.in")),
+    ("sample.yaml", SAMPLE),
     ("README.md", include_str!("../../templates/README.md.in")),
     ("Dockerfile", include_str!("../../templates/Dockerfile.in")),
     (".dockerignore", include_str!("../../templates/dockerignore.in")),
@@ -61,24 +63,14 @@ impl Operator {
     }
 
     fn code(&self) -> String {
-        let handler = if self.reconcile { RECONCILE } else { EVENT };
-        let handler = self.filled(handler, &[]);
-        self.filled(CODE, &[("handler", &handler)])
+        code(&self.kind, self.reconcile, "")
     }
 
     fn filled(&self, template: &str, more: Values<'_>) -> String {
-        let own = [
-            ("name", self.name.to_string()),
-            ("crate", self.name.of_crate()),
-            ("kind", self.kind.name.clone()),
-            ("plural", self.kind.plural()),
-            ("group", self.kind.group.clone()),
-            ("version", self.kind.version.clone()),
-        ];
-        let own = own.iter().map(|(key, value)| (*key, &**value));
-        let values: Vec<_> = own.chain(more.iter().copied()).collect();
-        let text = fill(template, &values);
-        format!("{}\n", text.trim_end())
+        let (name, of_crate) = (self.name.to_string(), self.name.of_crate());
+        let own = [("name", &*name), ("crate", &*of_crate), ("suffix", ""), ("sample", "../sample.yaml")];
+        let values: Vec<_> = own.into_iter().chain(more.iter().copied()).collect();
+        filled(&self.kind, template, &values)
     }
 
     /// Returns the text at the end of `kopf-rs new` for a crate.
@@ -114,6 +106,34 @@ impl Operator {
     }
 }
 
+/// Returns the code of a kind with its handler. The suffix makes the names of its functions unique in a crate.
+fn code(kind: &Kind, reconcile: bool, suffix: &str) -> String {
+    let suffix = ("suffix", suffix);
+    let handler = filled(kind, if reconcile { RECONCILE } else { EVENT }, &[suffix]);
+    filled(kind, CODE, &[("handler", &handler), suffix])
+}
+
+/// Returns the module of a further kind of a crate, its tests, and the sample, which the tests find at that path.
+pub(crate) fn further_kind(kind: &Kind, sample: &str, reconcile: bool) -> [String; 3] {
+    let suffix = format!("_{}", snake_case(&kind.name));
+    let code = code(kind, reconcile, &suffix);
+    let tests = if reconcile { RECONCILE_TESTS } else { EVENT_TESTS };
+    [
+        filled(kind, MODULE, &[("code", &code)]),
+        filled(kind, tests, &[("suffix", &suffix), ("sample", sample)]),
+        filled(kind, SAMPLE, &[]),
+    ]
+}
+
+fn filled(kind: &Kind, template: &str, more: Values<'_>) -> String {
+    let plural = kind.plural();
+    let own =
+        [("kind", &*kind.name), ("plural", &*plural), ("group", &*kind.group), ("version", &*kind.version)];
+    let values: Vec<_> = own.into_iter().chain(more.iter().copied()).collect();
+    let text = fill(template, &values);
+    format!("{}\n", text.trim_end())
+}
+
 /// Returns the dependency on kopf-rs as a line of a manifest, and a note for the README if the line fits this machine only.
 fn dependency(kopf: &Kopf) -> (String, String) {
     let features = "features = [\"cli\", \"metrics\", \"mimalloc\", \"schemars\"]";
@@ -142,7 +162,7 @@ fn dependency(kopf: &Kopf) -> (String, String) {
 }
 
 /// Replaces each `{{name}}` by its value. Values are not searched for names.
-fn fill(template: &str, values: Values<'_>) -> String {
+pub(crate) fn fill(template: &str, values: Values<'_>) -> String {
     let mut parts = template.split("{{");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {

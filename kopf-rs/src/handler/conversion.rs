@@ -17,7 +17,7 @@ use crate::handler::conversion::filling::Filling;
 use crate::handler::error::{HandlerError, HandlerResult, PermanentError};
 use crate::handler::location::{DeclaredAt, SourceLocation};
 use crate::handler::outcome::panic_text;
-use crate::object::selector::{Selector, SelectorName};
+use crate::object::selector::{Definition, Selector, SelectorName};
 
 pub(crate) mod filling;
 
@@ -65,6 +65,9 @@ pub(crate) struct ConversionFunction {
     pub(crate) from: String,
     pub(crate) to: String,
     pub(crate) part: ConvertedPart,
+    /// The definitions of both versions, of those that are Rust types.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only `--manifests` reads it"))]
+    pub(crate) definitions: Vec<Definition>,
     call: Arc<Convert>,
 }
 
@@ -145,6 +148,7 @@ impl Conversion {
             from: one.version,
             to: other.version,
             part: self.part,
+            definitions: [from, to].into_iter().filter_map(|it| it.definition).collect(),
             call: self.call,
         })
     }

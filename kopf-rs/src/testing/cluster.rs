@@ -140,10 +140,14 @@ impl TestCluster {
     /// Starts an operator as a task of this runtime: `cluster.start(Registry::collected()?)`, or an operator with a
     /// name, settings and more.
     ///
-    /// A registry is run as an operator of the whole cluster. Dropping the result kills the operator.
+    /// A registry is run as an operator of the whole cluster. Admission webhooks and conversions are served on this machine, unless the
+    /// settings name another server. Dropping the result kills the operator.
     #[must_use = "dropping it kills the operator"]
     pub fn start(&self, operator: impl Into<Operator>) -> TestOperator {
-        TestOperator::start(self.client(), operator.into(), self.lines.clone())
+        let operator: Operator = operator.into();
+        // The start reports what is wrong with an operator that cannot be prepared.
+        let prepared = operator.clone().asked_on_this_machine().unwrap_or(operator);
+        TestOperator::start(self.client(), prepared, self.lines.clone())
     }
 
     /// Creates or merges every object of a YAML or JSON text, and returns them as stored. The kinds of new CRDs are

@@ -1,11 +1,11 @@
-//! `kopf-rs new`: creates operators, and runs the commands that it prints.
+//! `kopf-rs new` and `kopf-rs add`: creates and extends operators, and runs the commands that are printed.
 //!
 //! The operators use the versions and the profile of this repository, and share one build of kopf-rs.
 
 use std::fs;
 use std::path::Path;
 
-use super::{ended, kopf_rs};
+use super::{Ended, ended, kopf_rs};
 use crate::readme::{Away, shell};
 
 /// Creates an operator; returns the commands that are printed for the user.
@@ -22,17 +22,22 @@ async fn created(folder: &Away, args: &[&str]) -> String {
 
 /// Runs the printed commands; returns their output.
 async fn tried(folder: &Away, commands: &str) -> String {
+    // The shell prints both commands of a pipe at the same time, so the printed commands are checked instead.
+    assert!(commands.contains("kopf-rs run "), "{commands}");
+    let tried = shelled(folder, commands).await;
+    tried.with(0, &["succeeded."]);
+    assert!(!tried.said.contains("warning"), "{}", tried.said);
+    tried.said
+}
+
+/// Runs commands in the folder, with `kopf-rs` in the path.
+async fn shelled(folder: &Away, commands: &str) -> Ended {
     let kopf_rs = kopf_rs(&[]);
     let programs = Path::new(kopf_rs.get_program()).parent().expect("a program is in a folder");
     let path = std::env::var("PATH").expect("a PATH");
     let mut command = shell(&format!("set -ex\n{commands}"), &folder.0, &kopf_rs);
     command.env("PATH", format!("{}:{path}", programs.display())).env("CARGO_NET_OFFLINE", "true");
-    let tried = ended(command).await;
-    // The shell prints both commands of a pipe at the same time, so the printed commands are checked instead.
-    assert!(commands.contains("kopf-rs run "), "{commands}");
-    tried.with(0, &["succeeded."]);
-    assert!(!tried.said.contains("warning"), "{}", tried.said);
-    tried.said
+    ended(command).await
 }
 
 #[tokio::test]
@@ -68,4 +73,33 @@ async fn the_printed_commands_build_test_and_run_a_new_operator() {
     fs::write(&file, shared).expect("the file can be written");
     let said = tried(&folder, &commands).await;
     assert!(said.contains("[default/sample] sample says: hello"), "{said}");
+}
+
+#[tokio::test]
+async fn added_kinds_webhooks_and_conversions_build_and_pass_their_tests() {
+    let folder = Away::new("added");
+    folder.profile();
+    created(&folder, &["grower"]).await;
+    let commands = "cd grower
+kopf-rs add kind shop.example.org/v1alpha1/Order --reconcile
+kopf-rs add webhook --kind Grower
+kopf-rs add conversion --kind Grower
+kopf-rs add conversion v1 --kind Order
+if kopf-rs add kind shop.example.org/v1/Order; then exit 9; fi
+cargo test
+kopf-rs manifests . --image grower:1";
+    let done = shelled(&folder, commands).await;
+    done.with(
+        0,
+        &[
+            "Added src/order.rs",
+            "Added order.yaml",
+            "Changed src/order.rs: it declares the module `v1`",
+            "defines the kind shop.example.org/v1/Order already",
+            "test result: ok. 7 passed",
+            "name: orders.shop.example.org",
+            "name: v2",
+        ],
+    );
+    assert!(!done.said.contains("warning"), "{}", done.said);
 }

@@ -45,11 +45,11 @@ mod tests {
                 "kind": "Demo", "metadata": {"name": "a", "resourceVersion": version}, "spec": {"image": image}, "status": {"seen": version},
             })
         };
-        assert_eq!(difference("demo/a", Some(&object(1, "x")), Some(&object(2, "x"))), None);
-        let changed = difference("demo/a", Some(&object(1, "x")), Some(&object(2, "y"))).unwrap();
+        assert_eq!(difference("demo/a", Some(&object(1, "a:1")), Some(&object(2, "a:1"))), None);
+        let changed = difference("demo/a", Some(&object(1, "a:1")), Some(&object(2, "a:2"))).unwrap();
         assert!(changed.starts_with("--- cluster/demo/a\n+++ wanted/demo/a\n@@"), "{changed}");
-        assert!(changed.contains("\n-  image: x\n+  image: y"), "{changed}");
-        let created = difference("demo/a", None, Some(&object(1, "x"))).unwrap();
+        assert!(changed.contains("\n-  image: a:1\n+  image: a:2"), "{changed}");
+        let created = difference("demo/a", None, Some(&object(1, "a:1"))).unwrap();
         assert!(created.starts_with("--- /dev/null\n+++ wanted/demo/a\n"), "{created}");
     }
 }

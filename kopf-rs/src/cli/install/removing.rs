@@ -60,7 +60,8 @@ pub(super) async fn remove(site: &Site<'_>, footprint: &Footprint, removal: Remo
         site.delete(target, home).await?;
     }
     if !plan.runs {
-        // They would refuse the requests that follow. A running operator restores them, and removes them at its end.
+        // Nobody answers, so the requests that follow would be refused. A running operator removes its webhooks at its end.
+        end_conversions(site, footprint, &plan).await?;
         clean(site, footprint).await?;
     }
     finish_deletions(site, footprint, removal, &plan).await?;
@@ -71,11 +72,8 @@ pub(super) async fn remove(site: &Site<'_>, footprint: &Footprint, removal: Remo
     if removal.deletes_objects {
         until_gone(site, &plan.leftovers.objects).await?;
     }
-    if !removal.removes_definitions {
-        for definition in plan.definitions.iter().filter(|it| converts_here(&it.object, home)) {
-            site.merge(definition, &unconverted(&footprint.operator)).await?;
-            (site.say)(&format!("{} converts its objects no longer", definition.shown(home)));
-        }
+    if plan.runs {
+        end_conversions(site, footprint, &plan).await?;
     }
     let cleaned = clean(site, footprint).await;
     remove_rest(site, footprint, &plan).await?;
@@ -182,7 +180,11 @@ fn needs(removal: Removal<'_>, plan: &Plan) -> Vec<Need> {
     if removal.removes_finalizers {
         needs.extend(of(&plan.leftovers.held, "patch"));
     }
-    needs.extend(of(&plan.definitions, if removal.removes_definitions { "delete" } else { "patch" }));
+    let converting = plan.definitions.iter().filter(|it| converts_here(&it.object, &plan.home));
+    needs.extend(converting.flat_map(|it| it.needs(&["patch"])));
+    if removal.removes_definitions {
+        needs.extend(of(&plan.definitions, "delete"));
+    }
     needs
 }
 
@@ -321,6 +323,15 @@ async fn until_gone(site: &Site<'_>, objects: &[Target]) -> Done {
                 .into());
             }
         }
+    }
+    Ok(())
+}
+
+/// Ends the conversion of objects, because no instance answers.
+async fn end_conversions(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done {
+    for definition in plan.definitions.iter().filter(|it| converts_here(&it.object, &plan.home)) {
+        site.merge(definition, &unconverted(&footprint.operator)).await?;
+        (site.say)(&format!("{} converts its objects no longer", definition.shown(&plan.home)));
     }
     Ok(())
 }

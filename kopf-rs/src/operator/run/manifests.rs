@@ -93,8 +93,9 @@ impl Operator {
         });
         let rules = self.registry.rules().iter().map(|it| &it.selector);
         let selectors = handlers().filter_map(|it| it.selector()).chain(others).chain(rules);
+        let converted = self.registry.conversions().iter().flat_map(|it| it.definitions.iter().copied());
         let mut all: Vec<Value> = Vec::new();
-        for definition in selectors.filter_map(|it| it.definition) {
+        for definition in selectors.filter_map(|it| it.definition).chain(converted) {
             let definition = with_rules(&(definition.0)(), self.registry.rules());
             let is_same = |it: &&mut Value| is_of_one_kind(it, &definition);
             match all.iter_mut().find(is_same) {

@@ -1,0 +1,386 @@
+//! `kopf-rs add`: adds a module with a kind, a webhook or a conversion to a crate that depends on kopf-rs.
+//!
+//! Like `kopf-rs new`, it overwrites nothing, and a failure leaves nothing behind. Of the files of the crate, it changes only the one that
+//! declares the module.
+
+mod sources;
+mod templates;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::add::sources::{FoundKind, Sources, with_module};
+use crate::add::templates::Addition;
+use crate::args::{Add, AddPlace, AddWhat};
+use crate::cargo::{self, CargoError};
+use crate::new::{NewError, Written, format};
+use crate::workspace::Package;
+
+/// Why nothing is added.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AddError {
+    #[error(
+        "{} has no Cargo.toml\n  expected the folder of a crate that depends on kopf-rs: go there, or name it by --path; `kopf-rs new NAME` creates one",
+        .0.display()
+    )]
+    NoCrate(PathBuf),
+    #[error(
+        "{}: package `{package}` has no library\n  expected src/lib.rs with the annotated functions; move them there, and write `kopf_rs::main!(the_library);` into src/main.rs",
+        .path.display()
+    )]
+    NoLibrary { path: PathBuf, package: String },
+    #[error("{}: package `{package}` lacks what the added code uses: {}\n  run in that folder: {command}", .path.display(), .missing.join(", "))]
+    Lacks { path: PathBuf, package: String, missing: Vec<String>, command: String },
+    #[error("{} exists\n  `kopf-rs add` overwrites nothing: remove the file, or choose another name", .0.display())]
+    Exists(PathBuf),
+    #[error("{}, line {line} declares the module `{module}` already\n  `kopf-rs add` overwrites nothing: remove it, or choose another name", .file.display())]
+    Declared { file: PathBuf, line: usize, module: String },
+    #[error("{} defines the kind {kind} already\n  expected a new kind; `kopf-rs add conversion` adds another version of it", .file.display())]
+    KindExists { file: PathBuf, kind: String },
+    #[error("{} defines the version {version} of {kind} already\n  expected a new version, such as `kopf-rs add conversion v2`", .file.display())]
+    VersionExists { file: PathBuf, kind: String, version: String },
+    #[error(
+        "{}: the library defines no kind{wanted}\n  expected a type with `#[kube(group = \"..\", version = \"..\", kind = \"..\")]`{found}; `kopf-rs add kind` adds one",
+        .path.display()
+    )]
+    NoKind { path: PathBuf, wanted: String, found: String },
+    #[error("{}: the library defines several kinds: {}\n  expected --kind with one of them", .path.display(), .kinds.join(", "))]
+    WhichKind { path: PathBuf, kinds: Vec<String> },
+    #[error("`{0}` is no version: expected one such as v2 or v1beta1")]
+    Version(String),
+    #[error(
+        "no version follows {0} by itself\n  expected the version to add, such as `kopf-rs add conversion v2`"
+    )]
+    NoNext(String),
+    #[error(transparent)]
+    Cargo(#[from] CargoError),
+    #[error(transparent)]
+    Write(#[from] NewError),
+}
+
+impl AddError {
+    /// Returns whether the input is invalid, as opposed to a failed operation.
+    pub(crate) fn is_wrong_usage(&self) -> bool {
+        match self {
+            Self::Cargo(error) => error.is_wrong_usage(),
+            Self::Write(error) => error.is_wrong_usage(),
+            _ => true,
+        }
+    }
+}
+
+/// The crate to extend.
+struct Crate {
+    /// The folder as the user has typed it.
+    shown: PathBuf,
+    sources: Sources,
+}
+
+/// Adds the module, and prints what has changed.
+pub(crate) fn add(args: &Add) -> Result<(), AddError> {
+    match &args.what {
+        AddWhat::Kind { kind, reconcile, place } => {
+            let krate = Crate::find(place)?;
+            if let Some(found) =
+                krate.sources.kinds().iter().find(|it| it.kind == kind.name && it.group == kind.group)
+            {
+                return Err(AddError::KindExists { file: found.file.clone(), kind: kind.to_string() });
+            }
+            let addition = Addition::kind(kind, *reconcile);
+            krate.write(&addition, &krate.sources.root())
+        }
+        AddWhat::Webhook { kind, place } => {
+            let krate = Crate::find(place)?;
+            let kind = krate.kind(kind.as_deref())?;
+            krate.write(&Addition::webhook(&kind), &krate.sources.root())
+        }
+        AddWhat::Conversion { version, kind, place } => {
+            let krate = Crate::find(place)?;
+            let kind = krate.kind(kind.as_deref())?;
+            let version = krate.version(version.as_deref(), &kind)?;
+            krate.write(&Addition::conversion(&kind, &version), &kind.file)
+        }
+    }
+}
+
+impl Crate {
+    fn find(place: &AddPlace) -> Result<Self, AddError> {
+        let shown = place.path.clone();
+        let manifest = shown.join("Cargo.toml");
+        let Some(manifest) = manifest.canonicalize().ok().filter(|it| it.is_file()) else {
+            return Err(AddError::NoCrate(shown));
+        };
+        let workspace = cargo::metadata(&manifest, &["--offline".into()])?;
+        let Some(package) = workspace.packages.iter().find(|it| it.manifest_path == manifest) else {
+            return Err(AddError::NoCrate(shown));
+        };
+        check_dependencies(package, &shown)?;
+        let no_library = || AddError::NoLibrary { path: shown.clone(), package: package.name.clone() };
+        let library = package.library().ok_or_else(no_library)?;
+        let below = library.src_path.strip_prefix(package.folder()).unwrap_or(&library.src_path);
+        let sources = Sources::read(&shown.join(below));
+        Ok(Self { shown, sources })
+    }
+
+    /// Returns the kind of this name, or the only one.
+    fn kind(&self, wanted: Option<&str>) -> Result<FoundKind, AddError> {
+        let kinds = self.sources.stored_kinds();
+        let names: Vec<String> = kinds.iter().map(|it| it.kind.clone()).collect();
+        let fits: Vec<&FoundKind> =
+            kinds.iter().filter(|it| wanted.is_none_or(|wanted| it.kind == wanted)).collect();
+        match fits[..] {
+            [only] => Ok(only.clone()),
+            [] => Err(AddError::NoKind {
+                path: self.shown.clone(),
+                wanted: wanted.map(|it| format!(" `{it}`")).unwrap_or_default(),
+                found: if names.is_empty() {
+                    String::new()
+                } else {
+                    format!(", or one of {}", names.join(", "))
+                },
+            }),
+            _ => Err(AddError::WhichKind { path: self.shown.clone(), kinds: names }),
+        }
+    }
+
+    /// Returns the version to add: the wanted one, or the next one.
+    fn version(&self, wanted: Option<&str>, kind: &FoundKind) -> Result<String, AddError> {
+        let version = match wanted {
+            Some(wanted) => {
+                let is_fit = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit();
+                let numbered =
+                    wanted.strip_prefix('v').is_some_and(|it| it.starts_with(|it: char| it.is_ascii_digit()));
+                if !numbered || !wanted.chars().all(is_fit) {
+                    return Err(AddError::Version(wanted.to_owned()));
+                }
+                wanted.to_owned()
+            }
+            None => next(&kind.version).ok_or_else(|| AddError::NoNext(kind.version.clone()))?,
+        };
+        let all = self.sources.kinds();
+        let same =
+            |it: &&FoundKind| (&it.group, &it.kind, &it.version) == (&kind.group, &kind.kind, &version);
+        if let Some(found) = all.iter().find(same) {
+            let (file, kind) = (found.file.clone(), found.kind.clone());
+            return Err(AddError::VersionExists { file, kind, version });
+        }
+        Ok(version)
+    }
+
+    /// Writes the files, and declares the module in `parent`.
+    fn write(&self, addition: &Addition, parent: &Path) -> Result<(), AddError> {
+        let read = |error| NewError::Write { path: parent.to_owned(), error };
+        let text = fs::read_to_string(parent).map_err(read)?;
+        let module = &addition.module;
+        if let Some(line) = sources::declares(&text, module) {
+            return Err(AddError::Declared { file: parent.to_owned(), line, module: module.clone() });
+        }
+        let folder = sources::folder_of(parent);
+        let mut files = vec![(folder.join(format!("{module}.rs")), addition.code.clone())];
+        files.extend(addition.tests.iter().map(|text| (folder.join(module).join("tests.rs"), text.clone())));
+        let mut all = files.clone();
+        all.extend(addition.sample.iter().map(|(name, text)| (self.shown.join(name), text.clone())));
+        for path in all.iter().map(|(path, _)| path).chain([&folder.join(module).join("mod.rs")]) {
+            if path.exists() {
+                return Err(AddError::Exists(path.clone()));
+            }
+        }
+        let mut written = Written::default();
+        for (path, text) in &all {
+            written.file(path, text)?;
+        }
+        format(&files.into_iter().map(|(path, _)| path).collect::<Vec<_>>());
+        let (changed, is_registered) = addition.registered(&with_module(&text, module));
+        fs::write(parent, changed).map_err(read)?;
+        written.keep();
+        for (path, _) in &all {
+            eprintln!("Added {}", path.display());
+        }
+        eprintln!("Changed {}: it declares the module `{module}`", parent.display());
+        if let Some(hint) = addition.hint.as_ref().filter(|_| !is_registered) {
+            eprintln!("{hint}");
+        }
+        eprintln!("Next: cargo test");
+        Ok(())
+    }
+}
+
+/// Fails if the crate lacks a dependency, or a feature of one, that the added code uses.
+fn check_dependencies(package: &Package, shown: &Path) -> Result<(), AddError> {
+    const NEEDED: [(&str, &[&str]); 6] = [
+        ("k8s-openapi", &[]),
+        ("kopf-rs", &["schemars"]),
+        ("kube", &["derive"]),
+        ("schemars", &[]),
+        ("serde", &["derive"]),
+        ("serde_json", &[]),
+    ];
+    let (mut missing, mut commands) = (Vec::new(), Vec::new());
+    for (name, features) in NEEDED {
+        let found = package.dependency(name);
+        let lacking: Vec<&str> = features
+            .iter()
+            .copied()
+            .filter(|feature| !found.is_some_and(|it| it.features.iter().any(|it| it == feature)))
+            .collect();
+        if found.is_some() && lacking.is_empty() {
+            continue;
+        }
+        let with =
+            if lacking.is_empty() { String::new() } else { format!(" --features {}", lacking.join(",")) };
+        missing.push(if found.is_some() {
+            format!("{name} with {}", lacking.join(", "))
+        } else {
+            name.to_owned()
+        });
+        commands.push(format!("cargo add {name}{with}"));
+    }
+    let has_tokio =
+        package.dependencies.iter().any(|it| it.name == "tokio" && it.kind.as_deref() != Some("build"));
+    if !has_tokio {
+        missing.push("tokio for tests".to_owned());
+        commands.push("cargo add --dev tokio --features macros,rt,test-util".to_owned());
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let (package, command) = (package.name.clone(), commands.join(" && "));
+    Err(AddError::Lacks { path: shown.to_owned(), package, missing, command })
+}
+
+/// Returns the version that usually follows: v1alpha1, v1beta1, v1, v2.
+fn next(version: &str) -> Option<String> {
+    let number = version.strip_prefix('v')?;
+    if let Some((major, _)) = number.split_once("alpha") {
+        return Some(format!("v{major}beta1"));
+    }
+    if let Some((major, _)) = number.split_once("beta") {
+        return Some(format!("v{major}"));
+    }
+    let number: u32 = number.parse().ok()?;
+    Some(format!("v{}", number.checked_add(1)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, FromArgMatches as _};
+
+    use super::*;
+    use crate::args::{Cli, Subcommand};
+
+    const MANIFEST: &str = "[package]\nname = 'op'\nedition = '2024'\n[workspace]\n[dependencies]\nk8s-openapi = '0.29'\nschemars = '1'\n\
+        serde_json = '1'\nserde = { version = '1', features = ['derive'] }\nkube = { version = '5', features = ['derive'] }\n\
+        kopf-rs = { version = '0.1', features = ['schemars'] }\n[dev-dependencies]\ntokio = '1'\n";
+
+    const LIB: &str = "//! An operator.\n\nuse kopf_rs::prelude::*;\n\n#[derive(CustomResource)]\n\
+        #[kube(group = \"example.com\", version = \"v1\", kind = \"Demo\")]\npub struct DemoSpec {\n    a: String,\n}\n";
+
+    /// A folder of one test, removed at its end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str, files: &[(&str, &str)]) -> Self {
+            let path = std::env::temp_dir().join(format!("kopf-rs-add-{name}-{}", std::process::id()));
+            let _old = fs::remove_dir_all(&path);
+            fs::create_dir_all(path.join("src")).unwrap();
+            for (below, text) in files {
+                fs::write(path.join(below), text).unwrap();
+            }
+            Self(path)
+        }
+
+        fn run(&self, line: &str) -> Result<(), String> {
+            let words = ["kopf-rs", "add"].into_iter().chain(line.split(' '));
+            let words = words.chain(["--path", self.0.to_str().unwrap()]);
+            let matches = Cli::command().try_get_matches_from(words).map_err(|error| error.to_string())?;
+            let Subcommand::Add(args) = Cli::from_arg_matches(&matches).unwrap().command else {
+                panic!("not `add`");
+            };
+            add(&args).map_err(|error| error.to_string())
+        }
+
+        fn text(&self, below: &str) -> String {
+            fs::read_to_string(self.0.join(below)).unwrap()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _removed = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn modules_are_added_beside_the_code_that_is_there() {
+        let folder = Folder::new("all", &[("Cargo.toml", MANIFEST), ("src/lib.rs", LIB)]);
+        folder.run("webhook").unwrap();
+        folder.run("conversion").unwrap();
+        folder.run("kind shop.example.org/v1/Order").unwrap();
+        let declared =
+            "//! An operator.\n\npub mod order;\npub mod v2;\npub mod demo_webhook;\n\nuse kopf_rs";
+        assert!(folder.text("src/lib.rs").starts_with(declared), "{}", folder.text("src/lib.rs"));
+        assert!(folder.text("src/v2.rs").contains("pub fn demo_from_v2(spec: DemoSpec)"));
+        assert!(folder.text("src/demo_webhook.rs").contains("use crate::Demo;"));
+        assert!(folder.text("order.yaml").starts_with("apiVersion: shop.example.org/v1\nkind: Order\n"));
+        assert!(folder.text("src/order/tests.rs").contains("include_str!(\"../../order.yaml\")"));
+        folder.run("webhook --kind Order").unwrap();
+        assert!(folder.text("src/order_webhook.rs").contains("use crate::order::Order;"));
+    }
+
+    #[test]
+    fn nothing_is_changed_where_something_is_wrong() {
+        let files = [
+            ("Cargo.toml", MANIFEST),
+            ("src/lib.rs", LIB),
+            ("src/demo_webhook.rs", "mine"),
+            ("ab.yaml", "mine"),
+        ];
+        let folder = Folder::new("wrong", &files);
+        for (line, said) in [
+            ("webhook", "demo_webhook.rs exists\n  `kopf-rs add` overwrites nothing"),
+            ("kind example.org/v1/Ab", "ab.yaml exists"),
+            ("kind example.com/v2/Demo", "lib.rs defines the kind example.com/v2/Demo already"),
+            ("kind Demo", "expected three parts, such as example.com/v1/Backup"),
+            ("webhook --kind Other", "defines no kind `Other`\n  expected a type with `#[kube("),
+            ("conversion v1", "defines the version v1 of Demo already"),
+            ("conversion stable", "`stable` is no version: expected one such as v2"),
+        ] {
+            let refused = folder.run(line).unwrap_err();
+            assert!(refused.contains(said), "{line}: {refused}");
+        }
+        assert_eq!((folder.text("src/lib.rs"), folder.text("ab.yaml")), (LIB.to_owned(), "mine".to_owned()));
+        assert!(!folder.0.join("src/ab.rs").exists());
+        fs::write(folder.0.join("src/lib.rs"), format!("{LIB}\nmod order;\n")).unwrap();
+        let refused = folder.run("kind example.org/v1/Order").unwrap_err();
+        assert!(refused.contains("lib.rs, line 11 declares the module `order` already"), "{refused}");
+    }
+
+    #[test]
+    fn a_folder_without_kopf_is_refused() {
+        let empty = Folder::new("empty", &[]);
+        assert!(
+            empty.run("webhook").unwrap_err().contains("has no Cargo.toml\n  expected the folder of a crate")
+        );
+        let plain = "[package]\nname = 'plain'\nedition = '2024'\n[workspace]\n[dependencies]\nkube = '5'\n";
+        let plain = Folder::new("plain", &[("Cargo.toml", plain), ("src/lib.rs", "")]);
+        let refused = plain.run("kind example.org/v1/Order").unwrap_err();
+        assert!(
+            refused.contains("package `plain` lacks") && refused.contains("kube with derive"),
+            "{refused}"
+        );
+        assert!(refused.contains("cargo add kopf-rs --features schemars"), "{refused}");
+    }
+
+    #[test]
+    fn versions_follow_each_other() {
+        for (version, expected) in [
+            ("v1alpha1", Some("v1beta1")),
+            ("v1beta2", Some("v1")),
+            ("v1", Some("v2")),
+            ("v9", Some("v10")),
+            ("stable", None),
+        ] {
+            assert_eq!(next(version).as_deref(), expected, "{version}");
+        }
+    }
+}
