@@ -17,7 +17,7 @@ pub(crate) const MANAGER: &str = "kopf-rs-install";
 
 /// The kinds that belong to installations, by group, in the order of their removal. Webhook configurations come first, because they refuse
 /// other requests as soon as the operator is gone. The account comes last, because it shows that an interrupted removal is not complete.
-const KINDS: [(&str, &str); 22] = [
+const KINDS: [(&str, &str); 21] = [
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
@@ -31,7 +31,6 @@ const KINDS: [(&str, &str); 22] = [
     ("cert-manager.io", "Issuer"),
     ("", "Service"),
     ("", "ConfigMap"),
-    ("", "Secret"),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
     ("rbac.authorization.k8s.io", "RoleBinding"),
     ("rbac.authorization.k8s.io", "Role"),
@@ -444,6 +443,18 @@ mod tests {
         let found = [Target::found(&wanted.resource, live)];
         assert_eq!(Installation::among("op", &found), [installation]);
         assert_eq!(Installation::among("other", &found), []);
+    }
+
+    #[test]
+    fn only_the_operators_own_conversions_end() {
+        let definition = |namespace: &str| {
+            let client = json!({"service": {"namespace": namespace, "name": "op"}});
+            json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": client}}}})
+        };
+        assert!(converts_here(&definition("team"), "team"));
+        assert!(!converts_here(&definition("other"), "team"));
+        assert!(!converts_here(&json!({"spec": {"conversion": {"strategy": "None"}}}), "team"));
+        assert!(unconverted("op")["metadata"]["annotations"]["op.kopf.rs/instances"].is_null());
     }
 
     #[test]

@@ -49,7 +49,7 @@ struct Plan {
 pub(super) async fn remove(site: &Site<'_>, footprint: &Footprint, removal: Removal<'_>) -> Done {
     let plan = plan(site, footprint, removal).await?;
     check(footprint, removal, &plan)?;
-    site.check(needs(removal, &plan)).await?;
+    site.check(needs(footprint, removal, &plan)).await?;
     if removal.is_dry {
         show(site, removal, &plan);
         report_leftovers(site, footprint, removal, &plan);
@@ -171,9 +171,12 @@ fn check(footprint: &Footprint, removal: Removal<'_>, plan: &Plan) -> Done {
 }
 
 /// Returns the permissions for the changes.
-fn needs(removal: Removal<'_>, plan: &Plan) -> Vec<Need> {
+fn needs(footprint: &Footprint, removal: Removal<'_>, plan: &Plan) -> Vec<Need> {
     let of = |all: &[Target], verb| all.iter().flat_map(|it| it.needs(&[verb])).collect::<Vec<_>>();
     let mut needs = of(&plan.removed, "delete");
+    if !plan.home.is_empty() {
+        needs.extend(shared(footprint, &plan.home).iter().flat_map(|it| it.needs(&["get", "delete"])));
+    }
     if removal.deletes_objects {
         needs.extend(of(&plan.leftovers.objects, "delete"));
     }
@@ -349,21 +352,26 @@ async fn clean(site: &Site<'_>, footprint: &Footprint) -> Done {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
+/// Returns the objects that instances of the operator have created for themselves: the Lease, and the Secret of the webhooks.
+fn shared(footprint: &Footprint, home: &str) -> [Target; 2] {
+    let (namespace, lease) = &footprint.lease;
+    let object = |namespace: &str, name: &str| json!({"metadata": {"name": name, "namespace": namespace}});
+    let leases = Resource::built_in("coordination.k8s.io", "Lease", true);
+    let secrets = Resource::built_in("", "Secret", true);
+    [
+        Target::of(&leases, object(namespace.as_deref().unwrap_or(home), lease)),
+        Target::of(&secrets, object(home, &footprint.secret)),
+    ]
+}
+
 /// Removes the other objects, the account last.
 async fn remove_rest(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done {
     if plan.home.is_empty() {
         return Ok(());
     }
-    let (lease_namespace, lease) = &footprint.lease;
-    let leases = Resource::built_in("coordination.k8s.io", "Lease", true);
-    let secrets = Resource::built_in("", "Secret", true);
-    for (kind, namespace, name) in [
-        (leases, lease_namespace.as_deref().unwrap_or(&plan.home), lease),
-        (secrets, &*plan.home, &footprint.secret),
-    ] {
-        let target = Target::of(&kind, json!({"metadata": {"name": name, "namespace": namespace}}));
+    for target in shared(footprint, &plan.home) {
         if let Some(found) = site.read(&target).await? {
-            site.delete(&Target::found(&kind, found), &plan.home).await?;
+            site.delete(&Target::found(&target.resource, found), &plan.home).await?;
         }
     }
     let is_stopped = |it: &&Target| !it.is_webhook_configuration() && !it.is_deployment();
