@@ -34,13 +34,13 @@ pub struct InstallingFlags {
     #[arg(long, requires = INSTALLS, conflicts_with = "uninstall")]
     pub adopt: bool,
     /// With --uninstall, delete all objects of the operator's definitions, while it still runs
-    #[arg(long, requires = "uninstall")]
+    #[arg(long, requires = "uninstall", conflicts_with_all = ["install", "upgrade"])]
     pub delete_objects: bool,
     /// With --uninstall, remove the operator's finalizer from all objects, so that they can be deleted without it
-    #[arg(long, requires = "uninstall")]
+    #[arg(long, requires = "uninstall", conflicts_with_all = ["install", "upgrade"])]
     pub remove_finalizers: bool,
     /// With --uninstall, delete the operator's definitions at the end; refused while there are objects, unless --delete-objects is given
-    #[arg(long, requires = "uninstall")]
+    #[arg(long, requires = "uninstall", conflicts_with_all = ["install", "upgrade"])]
     pub crds: bool,
 }
 

@@ -73,8 +73,18 @@ const _: () = {
     fn __kopf_register(__kopf_registry: __kopf::Registry) -> __kopf::Registry {
         __kopf_registry
             .on_convert(
-                __kopf::Selector::of::<v1::Vote>(),
-                __kopf::Selector::of::<v1alpha1::Vote>(),
+                __kopf::Selector::of::<v1::Vote>()
+                    .defined_by({
+                        #[allow(unused_imports)]
+                        use __kopf::Undefined as _;
+                        __kopf::DefinedBy::<v1::Vote>::ask().definition()
+                    }),
+                __kopf::Selector::of::<v1alpha1::Vote>()
+                    .defined_by({
+                        #[allow(unused_imports)]
+                        use __kopf::Undefined as _;
+                        __kopf::DefinedBy::<v1alpha1::Vote>::ask().definition()
+                    }),
                 __kopf::conversion_function(
                     "down",
                     __KOPF_LOCATION,

@@ -57,7 +57,9 @@ pub(super) async fn apply(site: &Site<'_>, order: Order<'_>, objects: Vec<Value>
         if differences.is_empty() {
             (site.say)(&format!("The operator {operator} in the namespace {home} is up to date."));
         }
-        differences.iter().for_each(|it| (site.say)(it));
+        for text in &differences {
+            (site.say)(text);
+        }
         return Ok(());
     }
     if order.task == Task::Install && plan.is_complete {
