@@ -46,7 +46,7 @@ pub(crate) struct Kopf(pub(crate) Table);
 
 /// The features that operators are linked with: the same as in the examples' programs, so that the framework is built
 /// once for all.
-const FEATURES: [&str; 4] = ["cli", "embedded", "metrics", "mimalloc"];
+const FEATURES: [&str; 5] = ["cli", "embedded", "metrics", "mimalloc", "web"];
 
 /// The keys of a dependency that say where it comes from.
 pub(crate) const SOURCE: [&str; 7] = ["path", "version", "git", "branch", "tag", "rev", "registry"];

@@ -218,6 +218,18 @@ pub struct HealthFlags {
     /// Serve metrics for Prometheus at /metrics of this address, such as `0.0.0.0:9090`; it may be the address of --liveness
     #[arg(long, env = "KOPF_RS_METRICS", value_name = "HOST:PORT", hide_env_values = true)]
     pub metrics: Option<String>,
+    /// Serve a web page for people at this port of 127.0.0.1: kinds, watches, the queue, handlers, errors, and why an object is as it is. In a
+    /// cluster, `kubectl port-forward` reaches it [default port: 8090]
+    #[arg(
+        long,
+        env = "KOPF_RS_WEB",
+        value_name = "PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "8090",
+        hide_env_values = true
+    )]
+    pub web: Option<u16>,
 }
 
 /// The argument group of everything that ends by itself and has a time limit.
@@ -528,6 +540,17 @@ mod tests {
         assert!(parse(&["--embedded", "--context", "x"]).is_err());
         assert!(parse(&["--embedded", "--workloads"]).unwrap().cluster.workloads);
         assert!(parse(&["--workloads"]).is_err());
+    }
+
+    #[test]
+    fn the_web_page_takes_an_optional_port_and_no_host() {
+        let web = |args: &[&str]| parse(args).map(|flags| flags.health.web);
+        assert_eq!(web(&[]).unwrap(), None);
+        assert_eq!(web(&["--web"]).unwrap(), Some(8090));
+        assert_eq!(web(&["--web=0"]).unwrap(), Some(0));
+        for wrong in ["--web=0.0.0.0:8090", "--web=many", "--web=65536"] {
+            assert!(web(&[wrong]).is_err(), "{wrong}");
+        }
     }
 
     #[test]

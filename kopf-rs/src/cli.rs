@@ -472,6 +472,9 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
     if let Some(address) = &flags.health.metrics {
         operator = with_metrics(operator, address)?;
     }
+    if let Some(port) = flags.health.web {
+        operator = with_web(operator, port)?;
+    }
     if flags.cluster.once {
         operator = operator.once();
     }
@@ -510,6 +513,17 @@ fn with_metrics(operator: Operator, address: &str) -> Result<Operator, Box<dyn E
 #[cfg(not(feature = "metrics"))]
 fn with_metrics(_: Operator, _: &str) -> Result<Operator, Box<dyn Error>> {
     Err("--metrics: this program is built without metrics; switch on the feature `metrics` of kopf-rs in its Cargo.toml".into())
+}
+
+#[cfg(feature = "web")]
+#[expect(clippy::unnecessary_wraps, reason = "the same as without the feature")]
+fn with_web(operator: Operator, port: u16) -> Result<Operator, Box<dyn Error>> {
+    Ok(operator.web(port))
+}
+
+#[cfg(not(feature = "web"))]
+fn with_web(_: Operator, _: u16) -> Result<Operator, Box<dyn Error>> {
+    Err("--web: this program is built without the web page; switch on the feature `web` of kopf-rs in its Cargo.toml".into())
 }
 
 /// Returns where to store notes about crashes. They belong to one server, because the objects that cause a crash

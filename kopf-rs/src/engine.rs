@@ -15,7 +15,7 @@ pub(crate) mod failures;
 pub(crate) mod follower;
 pub(crate) mod indexing;
 pub(crate) mod invoke;
-pub(crate) mod last_errors;
+pub(crate) mod last_lines;
 mod lost_outcomes;
 mod mailbox;
 pub(crate) mod memory;
@@ -53,12 +53,12 @@ use futures_util::FutureExt;
 use tokio_util::sync::DropGuard;
 
 use crate::cluster::watch::WatchEvent;
-use crate::engine::calls_in_flight::{CallInFlight, CallsInFlight};
+use crate::engine::calls_in_flight::{CallInFlight, CallsInFlight, WaitingCall};
 use crate::engine::failures::Failure;
 use crate::engine::follower::{EngineWatch, Follower};
 use crate::engine::indexing::late_readers::{IndexReader, IndexedVersion};
 use crate::engine::indexing::objects::facts::IndexFacts;
-use crate::engine::last_errors::{LastError, LastErrors};
+use crate::engine::last_lines::{LastLine, LastLines};
 use crate::engine::memory::{Memory, Version};
 use crate::engine::queue::WorkerStart;
 use crate::engine::queue::facts::{ObjectFacts, QueueFacts};
@@ -343,10 +343,23 @@ impl Engine {
         calls.map_or_else(Vec::new, CallsInFlight::all)
     }
 
+    /// Returns the handlers that wait for their next attempt, those that are due first in front; empty unless the operator records them.
+    pub(crate) fn waiting_calls(&self) -> Vec<WaitingCall> {
+        let calls = self.0.setup.calls.as_ref();
+        calls.map_or_else(Vec::new, CallsInFlight::waiting)
+    }
+
     /// Returns the most recent errors of objects; empty unless the operator records them.
-    pub(crate) fn last_errors(&self) -> Vec<LastError> {
-        let errors = self.0.setup.last_errors.as_ref();
-        errors.map_or_else(Vec::new, LastErrors::all)
+    pub(crate) fn last_errors(&self) -> Vec<Arc<LastLine>> {
+        let lines = self.0.setup.last_lines.as_ref();
+        lines.map_or_else(Vec::new, LastLines::errors)
+    }
+
+    /// Returns the most recent lines about the object with this uid, the newest first; empty unless the operator records them.
+    #[cfg(feature = "web")]
+    pub(crate) fn history(&self, uid: &str) -> Vec<Arc<LastLine>> {
+        let lines = self.0.setup.last_lines.as_ref();
+        lines.map_or_else(Vec::new, |lines| lines.history(uid))
     }
 
     /// Returns the work that was given up at the end, one line of text for each item.

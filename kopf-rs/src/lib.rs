@@ -39,8 +39,8 @@
 //! | `schemars` | | [`Condition`] as a part of types with `#[derive(JsonSchema)]`, for CRDs generated from Rust |
 //!
 //! A library of handlers, and a program around an [`Operator`], need none of `certificates`, `cli`, `embedded`,
-//! `metrics`, `testing` and `mimalloc`: `kopf-rs run` enables them in its builds. A program with `kopf_rs::main!()`
-//! needs `cli`, and should enable `metrics` and `mimalloc`; add `certificates` for admission handlers, and `embedded`
+//! `metrics`, `testing`, `mimalloc` and `web`: `kopf-rs run` enables them in its builds. A program with `kopf_rs::main!()`
+//! needs `cli`, and should enable `metrics`, `mimalloc` and `web`; add `certificates` for admission handlers, and `embedded`
 //! during development.
 
 // The complete public API of the framework: all items that are not re-exported here are internal.

@@ -44,6 +44,8 @@ scenarios! {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
+    /// The status line and the headers.
+    pub(crate) head: String,
     pub(crate) kind: String,
     pub(crate) text: String,
 }
@@ -104,7 +106,12 @@ pub(crate) async fn get(port: u16, path: &str) -> Answer {
 
 /// Sends a request with these headers.
 pub(crate) async fn get_with(port: u16, path: &str, head: &str) -> Answer {
-    let asked = format!("GET {path} HTTP/1.1\r\n{head}\r\n\r\n");
+    ask(port, &format!("GET {path}"), head).await
+}
+
+/// Sends a request with this method, path and headers.
+pub(crate) async fn ask(port: u16, what: &str, head: &str) -> Answer {
+    let asked = format!("{what} HTTP/1.1\r\n{head}\r\n\r\n");
     let answer = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
         stream.write_all(asked.as_bytes()).expect("it is read");
@@ -118,6 +125,7 @@ pub(crate) async fn get_with(port: u16, path: &str, head: &str) -> Answer {
     let kind = head.lines().find_map(|it| it.strip_prefix("content-type: "));
     Answer {
         code: code.parse().expect("a number"),
+        head: head.to_owned(),
         kind: kind.unwrap_or_default().to_owned(),
         text: text.to_owned(),
     }

@@ -87,6 +87,7 @@ mod ui;
 mod unwatched;
 mod update;
 mod watches;
+mod web;
 mod webhooks;
 mod why;
 mod wording;

@@ -19,9 +19,9 @@ mod test_cluster;
 pub use built::{built_library, built_program, kopf_rs_binary};
 pub use kopf_rs::testing::Program;
 pub use kopf_rs_apiserver_tests::{
-    Digest, Mode, Package, RealServer, Recorded, Served, StartError, Tool, ToolError, Webhook, corpus,
-    go_program, kubernetes_version, leave_outer_cargo, python_for, python_of, requirements, runtime, say,
-    skipped, tool,
+    Digest, Missing, Mode, Package, RealServer, Recorded, Served, StartError, Tool, ToolError, Webhook,
+    corpus, go_program, kubernetes_version, leave_outer_cargo, python_for, python_of, requirements, runtime,
+    say, skipped, tool,
 };
 pub use lines::{Lines, subscriber};
 pub use play::{Server, play};

@@ -136,7 +136,7 @@ fn filled(kind: &Kind, template: &str, more: Values<'_>) -> String {
 
 /// Returns the dependency on kopf-rs as a line of a manifest, and a note for the README if the line fits this machine only.
 fn dependency(kopf: &Kopf) -> (String, String) {
-    let features = "features = [\"cli\", \"metrics\", \"mimalloc\", \"schemars\"]";
+    let features = "features = [\"cli\", \"metrics\", \"mimalloc\", \"schemars\", \"web\"]";
     // A single file takes exactly the version of this program; a crate has a lock file.
     let source = |(key, value): (&String, &toml::Value)| match value {
         toml::Value::String(text) if key == "version" => {

@@ -1,4 +1,4 @@
-//! Records the running calls of handlers for status pages.
+//! Records the running calls of handlers, and the handlers that wait for their next attempt, for status pages.
 //!
 //! Exists only where a status page may ask for them. Must not know outcomes.
 
@@ -19,18 +19,34 @@ pub(crate) struct CallsInFlight(Arc<Mutex<Calls>>);
 struct Calls {
     running: BTreeMap<u64, CallInFlight>,
     next: u64,
+    /// By the uid of the object.
+    waiting: BTreeMap<String, Vec<WaitingCall>>,
 }
+
+/// The maximum number of objects whose waiting handlers are recorded.
+const OBJECTS: usize = 1000;
 
 /// One running call.
 #[derive(Clone, Debug)]
 pub(crate) struct CallInFlight {
     pub(crate) handler: Arc<str>,
-    /// `namespace/name`, or the name alone.
+    /// The object, as [`Reference::kind_word`] and as `namespace/name` or the name alone.
+    pub(crate) kind: String,
     pub(crate) object: String,
     pub(crate) uid: String,
     /// The version of the object that the handler was given.
     pub(crate) version: Version,
     pub(crate) since: Instant,
+}
+
+/// A handler that waits for its next attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WaitingCall {
+    pub(crate) handler: Arc<str>,
+    /// The object, as [`Reference::kind_word`] and as `namespace/name` or the name alone.
+    pub(crate) kind: String,
+    pub(crate) object: String,
+    pub(crate) due: Instant,
 }
 
 /// Removes the call from the record when it is dropped.
@@ -43,13 +59,10 @@ pub(crate) struct InFlight {
 impl CallsInFlight {
     /// Records a call, which lasts until the returned guard is dropped.
     pub(crate) fn begin(&self, handler: &Arc<str>, about: &Reference, version: Version) -> InFlight {
-        let object = match &about.namespace {
-            Some(namespace) => format!("{namespace}/{}", about.name),
-            None => about.name.clone(),
-        };
         let call = CallInFlight {
             handler: handler.clone(),
-            object,
+            kind: about.kind_word(),
+            object: about.to_string(),
             uid: about.uid.clone(),
             version,
             since: Instant::now(),
@@ -65,10 +78,71 @@ impl CallsInFlight {
     pub(crate) fn all(&self) -> Vec<CallInFlight> {
         self.0.lock().running.values().cloned().collect()
     }
+
+    /// Replaces the waiting handlers of an object. Beyond a number of objects, further ones are not recorded.
+    pub(crate) fn wait(&self, about: &Reference, waiting: Vec<(Arc<str>, Instant)>) {
+        let mut calls = self.0.lock();
+        if waiting.is_empty() {
+            calls.waiting.remove(&about.uid);
+            return;
+        }
+        if calls.waiting.len() >= OBJECTS && !calls.waiting.contains_key(&about.uid) {
+            return;
+        }
+        let (kind, object) = (about.kind_word(), about.to_string());
+        let waiting = waiting.into_iter().map(|(handler, due)| {
+            let (kind, object) = (kind.clone(), object.clone());
+            WaitingCall { handler, kind, object, due }
+        });
+        calls.waiting.insert(about.uid.clone(), waiting.collect());
+    }
+
+    /// Returns the handlers that wait for their next attempt, the first ones in front. Those that run again do not wait.
+    pub(crate) fn waiting(&self) -> Vec<WaitingCall> {
+        let calls = self.0.lock();
+        let runs = |uid: &str, handler: &str| {
+            let mut running = calls.running.values();
+            running.any(|call| call.uid == uid && *call.handler == *handler)
+        };
+        let of_object = |(uid, waiting): (&String, &Vec<WaitingCall>)| -> Vec<WaitingCall> {
+            waiting.iter().filter(|call| !runs(uid, &call.handler)).cloned().collect()
+        };
+        let mut waiting: Vec<WaitingCall> = calls.waiting.iter().flat_map(of_object).collect();
+        waiting.sort_by_key(|call| call.due);
+        waiting
+    }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.calls.0.lock().running.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn handlers_wait_until_they_run_or_nothing_is_left() {
+        let calls = CallsInFlight::default();
+        let about =
+            |uid: &str| Reference { uid: uid.to_owned(), name: uid.to_owned(), ..Reference::default() };
+        let (soon, later) = (Instant::now(), Instant::now() + Duration::from_secs(9));
+        let ids = ["one", "two"].map(Arc::<str>::from);
+        calls.wait(&about("a"), vec![(ids[0].clone(), later), (ids[1].clone(), soon)]);
+        let waiting = || calls.waiting().iter().map(|call| call.handler.to_string()).collect::<Vec<_>>();
+        assert_eq!(waiting(), ["two", "one"]);
+        let running = calls.begin(&ids[1], &about("a"), Version::Unknown);
+        assert_eq!(waiting(), ["one"]);
+        drop(running);
+        for uid in 0..2 * OBJECTS {
+            calls.wait(&about(&uid.to_string()), vec![(ids[0].clone(), soon)]);
+        }
+        assert_eq!(calls.waiting().len(), OBJECTS + 1, "the first object has two of them");
+        calls.wait(&about("a"), Vec::new());
+        assert_eq!(calls.waiting().len(), OBJECTS - 1);
     }
 }

@@ -18,7 +18,7 @@ use crate::engine::children::ChildApplier;
 use crate::engine::failures::Failures;
 use crate::engine::indexing::Indexing;
 use crate::engine::invoke::Invoker;
-use crate::engine::last_errors::LastErrors;
+use crate::engine::last_lines::LastLines;
 use crate::engine::lost_outcomes::LostOutcomes;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::memory::Memory;
@@ -69,8 +69,8 @@ pub(crate) struct Setup {
     pub(crate) handlers: Option<Handle>,
     /// Records running calls, if a status page may ask for them.
     pub(crate) calls: Option<CallsInFlight>,
-    /// Records the most recent errors of objects, if a status page may ask for them.
-    pub(crate) last_errors: Option<LastErrors>,
+    /// Records the most recent lines about objects, if a status page may ask for them.
+    pub(crate) last_lines: Option<LastLines>,
     /// The crash notes.
     pub(crate) notes: Arc<NotedCalls>,
     /// The operator's memo; every object starts with a copy of it.
@@ -190,8 +190,8 @@ impl Shared {
 
     /// Reports a happening about an object.
     pub(crate) fn report(&self, logger: &Logger, about: &Reference, happening: &dyn Happening) {
-        if let Some(errors) = &self.setup.last_errors {
-            errors.note(about, happening, self.setup.clock.now());
+        if let Some(lines) = &self.setup.last_lines {
+            lines.note(about, happening, self.setup.clock.now());
         }
         report_counted(self.invoker.meter(), logger, happening);
     }

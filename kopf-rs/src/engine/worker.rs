@@ -249,6 +249,7 @@ impl Worker {
 
     /// Forgets an object that is gone or no longer watched. Returns `None` unless it is known again by now.
     fn forget(&mut self) -> Option<()> {
+        self.note_waiting(Vec::new());
         let (shared, key) = (self.context.shared.clone(), self.context.key.clone());
         if self.due == Due::Gone {
             shared.indexing.forget(&key);
@@ -449,8 +450,9 @@ impl Worker {
     /// Executes a plan: makes its calls, and writes their outcomes. Returns when to requeue the object.
     async fn execute_plan(&mut self, plan: Plan, watching: bool) -> Due {
         match self.act(plan, watching).await {
-            Ok(effects) => {
+            Ok(mut effects) => {
                 let finished = effects.concluded && effects.wake_at.is_none();
+                self.note_waiting(std::mem::take(&mut effects.waiting));
                 let due = self.deliver(effects).await;
                 if finished {
                     self.context.report(&Handling::CycleFinished);
@@ -607,6 +609,15 @@ impl Worker {
             } else {
                 report_quietly(self.context.logger(), &handling);
             }
+        }
+    }
+
+    /// Notes the handlers that wait for their next attempt, if a status page may ask for them.
+    fn note_waiting(&self, waiting: Vec<(Arc<str>, Timestamp)>) {
+        if let Some(calls) = &self.shared().setup.calls {
+            let clock = self.shared().setup.clock;
+            let waiting = waiting.into_iter().map(|(handler, at)| (handler, clock.instant(at)));
+            calls.wait(&self.context.about, waiting.collect());
         }
     }
 

@@ -141,7 +141,7 @@ happenings! {
     /// A happening of a health endpoint.
     #[derive(Clone, Debug, PartialEq, Eq)]
     enum Health {
-        /// The endpoint for `health status` or `metrics` listens.
+        /// The endpoint for `health status`, `metrics` or `the web page` listens.
         Served { what: &'static str, url: String } => INFO, "Serving {what} at {url}";
         /// The endpoint has reported a failure for the first time. Carries the failing checks with their reasons.
         Fails { endpoint: String, failing: Vec<String> } => WARN, "{endpoint} fails: {}.", failing.join("; ");

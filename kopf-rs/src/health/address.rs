@@ -93,6 +93,12 @@ impl Address {
         })
     }
 
+    /// Returns the address of the web page: no other host than this machine.
+    #[cfg(feature = "web")]
+    pub(crate) fn of_web(port: u16) -> Self {
+        Self { noun: "web", host: "127.0.0.1".to_owned(), port, path: "/".to_owned() }
+    }
+
     /// Returns true if both have the same host and port.
     #[cfg(feature = "metrics")]
     pub(crate) fn is_at(&self, other: &Self) -> bool {

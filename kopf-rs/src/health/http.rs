@@ -51,6 +51,8 @@ pub(super) struct Reply {
     pub(super) code: StatusCode,
     pub(super) kind: &'static str,
     pub(super) text: String,
+    /// Further headers.
+    pub(super) headers: &'static [(&'static str, &'static str)],
 }
 
 impl Listener {
@@ -141,11 +143,11 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, (answers, place):
 
 impl Reply {
     pub(super) fn text(code: StatusCode, text: impl Into<String>) -> Self {
-        Self { code, kind: "text/plain; charset=utf-8", text: text.into() }
+        Self { code, kind: "text/plain; charset=utf-8", text: text.into(), headers: &[] }
     }
 
     pub(super) fn json(text: String) -> Self {
-        Self { code: StatusCode::OK, kind: "application/json; charset=utf-8", text }
+        Self { code: StatusCode::OK, kind: "application/json; charset=utf-8", text, headers: &[] }
     }
 
     fn response(self) -> Response<Full<Bytes>> {
@@ -154,6 +156,9 @@ impl Reply {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.kind));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        for (name, value) in self.headers {
+            headers.insert(*name, HeaderValue::from_static(value));
+        }
         response
     }
 }

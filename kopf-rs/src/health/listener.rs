@@ -4,14 +4,11 @@
 //! the criteria for health.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{OptionFuture, join};
-use http::header::{HOST, HeaderName};
-use http::uri::Authority;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -21,11 +18,12 @@ use crate::happening::operating::Health;
 use crate::health::address::Address;
 #[cfg(feature = "metrics")]
 use crate::health::address::METRICS;
-use crate::health::checks::{Check, Query, answer, seconds};
+use crate::health::checks::{Check, Query, answer};
 use crate::health::http::{Ends, Listener, Reply};
+use crate::health::local::is_from_here;
 #[cfg(feature = "metrics")]
 use crate::health::metrics_endpoint::scraped;
-use crate::health::pulse::{Pulse, Stuck};
+use crate::health::pulse::Pulse;
 use crate::health::responder::Responder;
 #[cfg(feature = "metrics")]
 use crate::health::scrape::Scraper;
@@ -113,7 +111,7 @@ impl Server {
         checks.push(Check::new("runtime", runtime));
         if let Some(pulse) = &self.handlers {
             let stuck = pulse.stuck_beyond(self.responder.board.bounds().beat);
-            let trouble = stuck.map(|stuck| format!("handlers block all their threads: {}", words(stuck)));
+            let trouble = stuck.map(|stuck| format!("handlers block all their threads: {}", stuck.words()));
             checks.push(Check::new("handlers", trouble));
         }
         checks.extend(more);
@@ -184,42 +182,11 @@ impl Server {
     async fn answered<T>(&self, answer: impl Future<Output = Option<T>>) -> Result<T, String> {
         match self.pulse.unless_stuck(self.responder.board.bounds().beat, answer).await {
             Ok(answer) => answer.ok_or_else(|| "the operator has ended".to_owned()),
-            Err(stuck) => Err(format!("the operator's own thread is blocked: {}", words(stuck))),
+            Err(stuck) => Err(format!("the operator's own thread is blocked: {}", stuck.words())),
         }
     }
 }
 
 fn forbidden(why: &str) -> Reply {
     Reply::text(StatusCode::FORBIDDEN, format!("{STATUSZ} is {why}\n"))
-}
-
-/// Returns true if the client is on this machine and may therefore see the names of objects. All Pods in the cluster can reach a Pod's port,
-/// and a proxy beside the operator may forward their requests: with the Pod's own address, with the original host name, or with a forwarding
-/// header.
-fn is_from_here(headers: &HeaderMap, ends: Ends) -> bool {
-    let is_here =
-        |end: &Option<SocketAddr>| end.is_some_and(|address| address.ip().to_canonical().is_loopback());
-    let is_handed_on = |name: &HeaderName| {
-        const FORWARDING: [&str; 3] = ["forwarded", "via", "x-real-ip"];
-        const PREFIXES: [&str; 3] = ["x-forwarded-", "x-envoy-", "l5d-"];
-        let name = name.as_str();
-        FORWARDING.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-    };
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    ends.iter().all(is_here) && host.is_some_and(is_own) && !headers.keys().any(is_handed_on)
-}
-
-/// Returns true if this name, possibly with a port, always means the local machine.
-fn is_own(host: &str) -> bool {
-    let Ok(authority) = host.parse::<Authority>() else {
-        return false;
-    };
-    let name = authority.host();
-    let address = name.trim_start_matches('[').trim_end_matches(']');
-    let address = address.parse::<IpAddr>();
-    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|it| it.is_loopback())
-}
-
-fn words(Stuck(silent): Stuck) -> String {
-    format!("no answer for {}", seconds(silent))
 }

@@ -56,7 +56,7 @@ pub(super) async fn scraped(scraper: &Arc<Scraper>, request: &Request<Incoming>)
     let scraper = scraper.clone();
     let text = tokio::task::spawn_blocking(move || scraper.text(format));
     match tokio::time::timeout(BUDGET, text).await {
-        Ok(Ok(Ok(text))) => Reply { code: StatusCode::OK, kind: format.content_type(), text },
+        Ok(Ok(Ok(text))) => Reply { code: StatusCode::OK, kind: format.content_type(), text, headers: &[] },
         _ => Reply::text(StatusCode::SERVICE_UNAVAILABLE, "the metrics could not be written in time\n"),
     }
 }

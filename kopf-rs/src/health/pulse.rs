@@ -8,6 +8,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::health::checks::seconds;
+
 /// The interval between messages.
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -18,6 +20,12 @@ pub(super) struct Pulse(watch::Receiver<Option<Instant>>);
 /// A runtime that has not responded for this duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stuck(pub(super) Duration);
+
+impl Stuck {
+    pub(super) fn words(self) -> String {
+        format!("no answer for {}", seconds(self.0))
+    }
+}
 
 impl Pulse {
     /// Returns the pulse of a runtime, and the future that maintains it.

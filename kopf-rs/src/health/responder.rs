@@ -122,13 +122,20 @@ impl Responder {
     }
 
     /// Returns recent facts, possibly from the cache.
-    fn facts(&self, now: Instant) -> Arc<Facts> {
+    pub(super) fn facts(&self, now: Instant) -> Arc<Facts> {
         let mut seen = self.seen.lock();
         match &*seen {
             Some((at, facts)) if now.saturating_duration_since(*at) < SEEN => facts.clone(),
             _ => seen.insert((now, Arc::new(look(&self.board)))).1.clone(),
         }
     }
+}
+
+/// Returns the status of the object with this uid; `None` unless this operator serves objects.
+pub(crate) fn status_at(board: &Board, uid: &str) -> Option<Value> {
+    let facts = look(board);
+    let known = board.known();
+    known.engine.is_some().then(|| status_of(&known, &facts, uid, Instant::now()))
 }
 
 /// Collects the current facts.

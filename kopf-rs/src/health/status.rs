@@ -12,6 +12,7 @@ use crate::engine::memory::Version;
 use crate::engine::queue::facts::QueueFacts;
 use crate::health::board::{Known, LeaseFacts, Phase, WatchFacts};
 use crate::health::checks::{Check, Facts, unready};
+use crate::object::reference::Reference;
 
 pub(super) fn status(known: &Known, facts: &Facts, now: Instant) -> Value {
     let engine = known.engine.as_ref();
@@ -44,9 +45,11 @@ pub(super) fn status(known: &Known, facts: &Facts, now: Instant) -> Value {
         "queue": queue(&facts.queue, now),
         "handlersInFlight": facts.calls.iter().map(|call| json!({
             "handler": call.handler,
+            "kind": call.kind,
             "object": call.object,
             "seconds": since(call.since, now),
         })).collect::<Vec<_>>(),
+        "handlersWaiting": engine.map(|it| waiting(it, now)).unwrap_or_default(),
         "daemonsAndTimersInFlight": engine.map(in_background).unwrap_or_default(),
         "wakeUps": {
             "objects": facts.queue.timers,
@@ -142,8 +145,27 @@ fn queue(queue: &QueueFacts, now: Instant) -> Value {
             "object": oldest.object.name,
             "seconds": since(oldest.since, now),
         })),
+        "longest": queue.longest.iter().map(|waiting| json!({
+            "resource": waiting.object.resource,
+            "object": waiting.object.name,
+            "seconds": since(waiting.since, now),
+            "requestsFail": waiting.is_held_up,
+        })).collect::<Vec<_>>(),
         "events": queue.events,
     })
+}
+
+/// Returns the handlers that wait for their next attempt, those that are due first in front.
+fn waiting(engine: &Engine, now: Instant) -> Vec<Value> {
+    let call = engine.waiting_calls().into_iter().map(|call| {
+        json!({
+            "handler": call.handler,
+            "kind": call.kind,
+            "object": call.object,
+            "inSeconds": rounded(call.due.saturating_duration_since(now)),
+        })
+    });
+    call.collect()
 }
 
 fn in_background(engine: &Engine) -> Vec<Value> {
@@ -152,6 +174,7 @@ fn in_background(engine: &Engine) -> Vec<Value> {
         let about = call.logger.about();
         json!({
             "handler": call.handler.id,
+            "kind": about.map(Reference::kind_word),
             "object": about.map(ToString::to_string),
             "stopping": call.stopped.reason().is_some(),
         })
@@ -164,6 +187,8 @@ fn errors(engine: &Engine) -> Vec<Value> {
     let error = errors.iter().map(|error| {
         json!({
             "time": error.at.to_string(),
+            "level": error.level.as_str(),
+            "kind": error.kind,
             "object": error.object,
             "line": error.line,
         })

@@ -34,6 +34,14 @@ impl Reference {
         let parts = self.api_version.split_once('/');
         parts.map_or("", |(group, _)| group)
     }
+
+    /// Returns its kind in the form that [`Selector`](crate::Selector) reads: `Kind.group`, or `Kind.v1` for the core group.
+    pub(crate) fn kind_word(&self) -> String {
+        match self.group() {
+            "" => format!("{}.{}", self.kind, self.api_version),
+            group => format!("{}.{group}", self.kind),
+        }
+    }
 }
 
 impl fmt::Display for Reference {

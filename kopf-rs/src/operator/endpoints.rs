@@ -1,4 +1,4 @@
-//! The requested endpoints of an operator: liveness and metrics.
+//! The requested endpoints of an operator: liveness, metrics and the web page.
 //!
 //! Without the feature `metrics`, there are no metrics. Must not know the servers behind the endpoints.
 
@@ -36,11 +36,14 @@ pub(super) fn is_given_by_itself(_: TypeId) -> bool {
 pub(super) struct WantedEndpoints {
     pub(super) liveness: Result<Option<Address>, BadEndpoint>,
     pub(super) metrics: Result<Option<Address>, BadEndpoint>,
+    /// `None` without the feature `web`.
+    pub(super) web: Option<Address>,
 }
 
 /// The checked endpoints.
 pub(super) struct Endpoints {
     pub(super) liveness: Option<Address>,
+    pub(super) web: Option<Address>,
     /// Counts happenings.
     pub(super) meter: SharedMeter,
     #[cfg(feature = "metrics")]
@@ -65,7 +68,7 @@ pub(super) enum BadEndpoint {
 
 impl Default for WantedEndpoints {
     fn default() -> Self {
-        Self { liveness: Ok(None), metrics: Ok(None) }
+        Self { liveness: Ok(None), metrics: Ok(None), web: None }
     }
 }
 
@@ -95,18 +98,18 @@ impl WantedEndpoints {
             Figures { address, counted: Arc::new(Counted::new(&declared.collect::<Vec<_>>())), own }
         });
         let meter = figures.as_ref().map(|figures| figures.counted.clone() as _);
-        Ok(Endpoints { liveness: self.liveness?, meter, figures })
+        Ok(Endpoints { liveness: self.liveness?, web: self.web, meter, figures })
     }
 
     #[cfg(not(feature = "metrics"))]
     pub(super) fn checked(self, _: &[Arc<Handler>], _: &mut Extensions) -> Result<Endpoints, BadEndpoint> {
-        Ok(Endpoints { liveness: self.liveness?, meter: None })
+        Ok(Endpoints { liveness: self.liveness?, web: self.web, meter: None })
     }
 }
 
 impl Endpoints {
     /// Returns whether any endpoint is requested.
     pub(super) fn are_wanted(&self) -> bool {
-        self.liveness.is_some() || self.meter.is_some()
+        self.liveness.is_some() || self.web.is_some() || self.meter.is_some()
     }
 }

@@ -71,6 +71,8 @@ mod preparing;
 #[cfg(feature = "testing")]
 pub(crate) mod reviewing;
 mod rights;
+#[cfg(feature = "web")]
+mod web;
 mod why;
 
 /// An operator: its handlers, its settings, and the namespaces that it serves.
@@ -493,11 +495,12 @@ impl CheckedOperator {
 
     /// Runs from startup to cleanup, and notes calls if that is enabled.
     async fn run_noted(self, until: impl Future) -> Result<Report, OperatorError> {
-        let notes = self.notes.clone();
+        let operator = Arc::new(self);
+        let notes = operator.notes.clone();
         let looked_after = notes.clone();
         let looked_after = task::spawn(async move { looked_after.look_after().await });
         let _looked_after = AbortOnDropHandle::new(looked_after);
-        let ended = self
+        let ended = operator
             .run(async {
                 until.await;
                 if notes.stopping() {
@@ -510,7 +513,7 @@ impl CheckedOperator {
     }
 
     /// Runs from startup to cleanup.
-    async fn run(&self, until: impl Future) -> Result<Report, OperatorError> {
+    async fn run(self: &Arc<Self>, until: impl Future) -> Result<Report, OperatorError> {
         let _endpoints = self.endpoints()?;
         let mut until = std::pin::pin!(until);
         tokio::select! {

@@ -50,6 +50,8 @@ pub(crate) struct Effects {
     pub(crate) expected_finalizers: Option<Vec<String>>,
     /// The time to plan again without an event. `now` or earlier means as soon as the patch is applied.
     pub(crate) wake_at: Option<Timestamp>,
+    /// The handlers that wait for their next attempt, with its time.
+    pub(crate) waiting: Vec<(Arc<str>, Timestamp)>,
     pub(crate) told: Vec<Handling>,
     /// Handlers that failed permanently in this pass.
     pub(crate) failed: Vec<Arc<str>>,
@@ -75,6 +77,7 @@ pub(crate) fn settle(mut plan: Plan, attempted: Vec<Attempted>, patch: Patch, no
             called: attempted.iter().map(|it| it.id.clone()).collect(),
             expected_finalizers: None,
             wake_at: None,
+            waiting: Vec::new(),
             told: Vec::new(),
             failed: Vec::new(),
             concluded: false,
@@ -311,7 +314,7 @@ impl Settling {
             self.effects.seen_if_refused.deletion_was_handled = true;
             self.effects.seen.in_progress = None;
         } else {
-            self.effects.wake_at = self.wake_at(cycle);
+            self.wait_for_attempts(cycle);
             self.remember(InProgress {
                 records: cycle.ledger.records(),
                 ongoing: ongoing(cycle),
@@ -324,7 +327,7 @@ impl Settling {
 
     /// Writes the progress while handlers are left.
     fn proceed(mut self, cycle: &Cycle) -> Effects {
-        self.effects.wake_at = self.wake_at(cycle);
+        self.wait_for_attempts(cycle);
         let stored = cycle.ledger.stored();
         let written = self.write(&Changes {
             removed: cycle.ledger.removed(),
@@ -396,9 +399,14 @@ impl Settling {
         self.finish(written.patch)
     }
 
-    fn wake_at(&self, cycle: &Cycle) -> Option<Timestamp> {
-        let called = cycle.callable(self.plan.is_held_in_background);
-        next_due(called.map(|it| &it.record), self.now)
+    /// Sets the time of the next attempt, and the handlers that wait for theirs.
+    fn wait_for_attempts(&mut self, cycle: &Cycle) {
+        let callable = || cycle.callable(self.plan.is_held_in_background);
+        let wake_at = next_due(callable().map(|it| &it.record), self.now);
+        let delayed = callable().filter(|it| !it.record.is_final());
+        let delayed = delayed.filter_map(|it| Some((it.handler.id.clone(), it.record.delayed?)));
+        let waiting = delayed.filter(|(_, at)| *at > self.now).collect();
+        (self.effects.wake_at, self.effects.waiting) = (wake_at, waiting);
     }
 
     /// Writes the changes into a patch, in addition to the changes of handlers.

@@ -16,6 +16,8 @@ pub struct Explanation {
     pub(crate) evidence: Vec<EvidenceLine>,
     /// True if the object could not be examined.
     pub(crate) is_failure: bool,
+    /// The uid of the object; empty if it could not be examined.
+    pub(crate) uid: String,
 }
 
 /// The state of the object, in a machine-readable word and for people, and the event that will change it.

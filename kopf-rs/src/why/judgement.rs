@@ -51,6 +51,7 @@ pub(crate) fn judge(evidence: &Evidence<'_>) -> Explanation {
         changed: evidence.changed.as_ref().map(|(it, body)| calls(it, body)),
         evidence: known(evidence),
         is_failure: false,
+        uid: evidence.body.uid().to_owned(),
     }
 }
 

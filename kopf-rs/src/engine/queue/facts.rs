@@ -25,6 +25,8 @@ pub(crate) struct QueueFacts {
     pub(crate) waiting: usize,
     /// The object that has waited longest.
     pub(crate) oldest: Option<Waiting>,
+    /// The objects that have waited longest, including that one.
+    pub(crate) longest: Vec<Waiting>,
     /// The object that has waited longest although the server does not keep it waiting.
     pub(crate) stuck: Option<Waiting>,
     /// The number of watch events so far.
@@ -68,7 +70,7 @@ pub(crate) struct QueuedObject {
     pub(crate) name: String,
 }
 
-/// The number of scheduled objects that are listed by name.
+/// The number of scheduled objects, and of waiting ones, that are listed by name.
 const NAMED: usize = 10;
 
 impl Queue {
@@ -96,8 +98,8 @@ impl Queue {
             events: state.events,
             ..QueueFacts::default()
         };
-        let (mut oldest, mut stuck): (Option<Oldest<'_>>, Option<Oldest<'_>>) = (None, None);
-        let mut next = BinaryHeap::new();
+        let mut stuck: Option<Oldest<'_>> = None;
+        let (mut next, mut longest) = (BinaryHeap::new(), BinaryHeap::new());
         let mut streams: BTreeMap<StreamId, usize> = BTreeMap::new();
         for (key, shown) in state.objects.iter() {
             let slot = &shown.value;
@@ -117,7 +119,10 @@ impl Queue {
             }
             facts.waiting += 1;
             let is_held_up = held_up.is_some();
-            keep_older(&mut oldest, (since, is_held_up, key, slot));
+            longest.push((since, key, is_held_up));
+            if longest.len() > NAMED {
+                longest.pop();
+            }
             let since = held_up.map_or(since, |held_up| since.max(held_up));
             keep_older(&mut stuck, (since, is_held_up, key, slot));
         }
@@ -128,7 +133,12 @@ impl Queue {
             is_held_up,
         };
         facts.kinds = state.kinds(streams);
-        facts.oldest = oldest.map(named);
+        let longest = longest.into_sorted_vec().into_iter();
+        let longest = longest.filter_map(|(since, key, is_held_up)| {
+            Some(named((since, is_held_up, key, state.objects.get(key)?)))
+        });
+        facts.longest = longest.collect();
+        facts.oldest = facts.longest.first().cloned();
         facts.stuck = stuck.map(named);
         let now = Instant::now();
         let next = next.into_sorted_vec().into_iter();

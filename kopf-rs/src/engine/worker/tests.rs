@@ -62,7 +62,7 @@ fn setup() -> Setup {
         extensions: Arc::new(Extensions::default()),
         handlers: None,
         calls: None,
-        last_errors: None,
+        last_lines: None,
         notes: Arc::new(NotedCalls::none()),
         memo: Memo::default(),
         once: false,

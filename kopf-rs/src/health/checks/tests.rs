@@ -125,6 +125,7 @@ async fn long_waits_are_reported_with_their_reason() {
     assert_eq!(failing(&facts.ready(at(601))), [format!("{waits}3 objects wait")]);
     facts.calls.push(CallInFlight {
         handler: "slow_fn".into(),
+        kind: "KopfExample.kopf.dev".to_owned(),
         object: "default/a".to_owned(),
         uid: "u".to_owned(),
         version: Version::of("1"),

@@ -1,6 +1,5 @@
-//! Serves the liveness and metrics endpoints of an operator.
+//! Serves the endpoints of an operator: liveness, metrics, and the web page.
 
-#[cfg(feature = "metrics")]
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
@@ -60,22 +59,27 @@ impl From<BadEndpoint> for OperatorError {
 
 impl CheckedOperator {
     /// Starts the endpoints, which end when the listeners are dropped.
-    pub(super) fn endpoints(&self) -> Result<Vec<Listener>, OperatorError> {
+    pub(super) fn endpoints(self: &Arc<Self>) -> Result<Vec<Listener>, OperatorError> {
         #[cfg(feature = "metrics")]
         let (mut listeners, scraper) = self.metrics()?;
         #[cfg(not(feature = "metrics"))]
         let mut listeners = Vec::new();
-        let (Some(address), Some(board)) = (&self.endpoints.liveness, &self.board) else {
+        let Some(board) = &self.board else {
             return Ok(listeners);
         };
         let prober = Prober::new(self.group_of(Activity::Probe));
-        let asked = Asked {
-            responder: Responder::new(Handle::current(), board.clone(), prober),
-            handlers: self.handlers_on.clone(),
-            #[cfg(feature = "metrics")]
-            metrics: scraper,
-        };
-        listeners.push(listen(address, asked).map_err(OperatorError::Endpoint)?);
+        let responder = Responder::new(Handle::current(), board.clone(), prober);
+        #[cfg(feature = "web")]
+        listeners.extend(self.web_page(&responder)?);
+        if let Some(address) = &self.endpoints.liveness {
+            let asked = Asked {
+                responder,
+                handlers: self.handlers_on.clone(),
+                #[cfg(feature = "metrics")]
+                metrics: scraper,
+            };
+            listeners.push(listen(address, asked).map_err(OperatorError::Endpoint)?);
+        }
         Ok(listeners)
     }
 

@@ -6,7 +6,7 @@ use crate::admission::configuration::Found;
 use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::engine::calls_in_flight::CallsInFlight;
-use crate::engine::last_errors::LastErrors;
+use crate::engine::last_lines::LastLines;
 use crate::engine::shared::{Limits, Setup};
 use crate::operator::leasing::Role;
 use crate::operator::observe::{Observer, ObserverSetup};
@@ -68,7 +68,7 @@ impl CheckedOperator {
             triggers: self.triggers.clone(),
             handlers: self.handlers_on.clone(),
             calls: self.board.as_ref().map(|_| CallsInFlight::default()),
-            last_errors: self.board.as_ref().map(|_| LastErrors::default()),
+            last_lines: self.board.as_ref().map(|_| LastLines::new(self.endpoints.web.is_some())),
             notes: self.notes.clone(),
             memo: self.context.memo.clone(),
             once: self.once,

@@ -10,6 +10,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::{Client, Cluster};
 use crate::engine::invoke::guarded;
 use crate::handler::definition::Handler;
+use crate::health::responder::status_at;
 use crate::object::body::Body;
 use crate::object::event::EventType;
 use crate::object::resource::Resource;
@@ -53,7 +54,7 @@ struct Found {
 }
 
 impl CheckedOperator {
-    async fn why(&self, question: &WhyQuestion) -> Result<Explanation, OperatorError> {
+    pub(super) async fn why(&self, question: &WhyQuestion) -> Result<Explanation, OperatorError> {
         let settings = self.settings.get();
         let cluster = self.cluster(&settings);
         let resources = cluster.discover().await.map_err(|error| refused(&error))?;
@@ -101,7 +102,7 @@ impl CheckedOperator {
                 _ => true,
             },
             peers: self.peers(&settings, &cluster, &resources, body.namespace()).await,
-            running: running(question, &body).await,
+            running: self.running(question, &body).await,
             events: events(&cluster, &body).await,
             is_kopf: persistence.prefix() != Some(&*naming::prefix(&self.name)),
             now: self.clock.now(),
@@ -172,6 +173,14 @@ impl CheckedOperator {
         })
     }
 
+    /// Returns the report of the running operator about the object: the one at the endpoint of the question, or this one.
+    async fn running(&self, question: &WhyQuestion, body: &Body) -> Option<Result<Value, String>> {
+        match &question.endpoint {
+            Some(endpoint) => Some(ask(endpoint, body.uid()).await),
+            None => status_at(self.board.as_ref()?, body.uid()).map(Ok),
+        }
+    }
+
     /// Returns the operators for which one of this priority is paused.
     async fn peers(
         &self,
@@ -204,10 +213,6 @@ impl CheckedOperator {
         }
         Ok(paused_for)
     }
-}
-
-async fn running(question: &WhyQuestion, body: &Body) -> Option<Result<Value, String>> {
-    Some(ask(question.endpoint.as_deref()?, body.uid()).await)
 }
 
 async fn events(cluster: &Cluster, body: &Body) -> Result<Vec<String>, String> {
