@@ -111,6 +111,20 @@ Examples:
 
 Exit codes: 0 stopped as asked; 1 failed; 2 wrong usage; 130 and 143 ended by a second SIGINT or SIGTERM.";
 
+const DEV_EXAMPLES: &str = "\
+Examples:
+  kopf-rs dev                                   the crate in this folder, on an API server of its own
+  kopf-rs dev op.rs --apply sample.yaml         a single file; sample.yaml is applied again when it is saved
+  kopf-rs dev ./myapp --embedded=8443 --workloads --data-dir cluster
+                                                on this port, with Pods that become ready, and the same objects in every run
+  kopf-rs dev ./myapp --current-context         on the cluster of kubectl, where operators in the peering pause meanwhile
+
+Saving a source file, or a file of a dependency on this machine, starts a build. The running operator is replaced only if the build
+succeeds; the API server and its objects stay. Ctrl+C stops everything.
+
+Exit codes: 0 stopped as asked; 1 failed, such as an API server that cannot start; 2 flags are wrong; 130 and 143 ended by a second SIGINT
+or SIGTERM.";
+
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(name = "kopf-rs", version, about = ABOUT, after_help = EXAMPLES)]
@@ -131,6 +145,9 @@ pub(crate) enum Subcommand {
     /// Build handlers into an operator and run it
     #[command(after_help = EXAMPLES)]
     Run(Box<Run>),
+    /// Build handlers into an operator, run it, and do so again at each change of the sources
+    #[command(after_help = DEV_EXAMPLES)]
+    Dev(Box<Dev>),
     /// Build handlers, and print everything that installs the operator, without a cluster (`--manifests` of the operator)
     #[command(after_help = MANIFESTS_EXAMPLES)]
     Manifests(Box<Manifests>),
@@ -271,6 +288,20 @@ pub(crate) struct Manifests {
     pub(crate) observe: bool,
 }
 
+/// `kopf-rs dev`
+#[derive(Args, Debug)]
+pub(crate) struct Dev {
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// Run on the cluster of kubectl rather than on an API server of its own, as --kubeconfig and --context do. Deployed operators in the
+    /// same peering pause meanwhile (--dev)
+    #[arg(long, conflicts_with_all = ["embedded", "data_dir"], help_heading = "Cluster")]
+    pub(crate) current_context: bool,
+    /// Keep all objects of the API server in this directory between runs. By default they are lost when kopf-rs dev ends
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["kubeconfig", "context"], help_heading = "Cluster")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
 /// `kopf-rs why`
 #[derive(Args, Debug)]
 pub(crate) struct Why {
@@ -328,6 +359,16 @@ pub(crate) struct Network {
     /// Both --locked and --offline
     #[arg(long)]
     pub(crate) frozen: bool,
+}
+
+// === impl Dev ===
+
+impl Dev {
+    /// Returns whether the operator runs on a cluster of the user's, rather than on an API server of its own.
+    pub(crate) fn is_on_cluster(&self) -> bool {
+        let connection = &self.run.flags.cluster.connection;
+        self.current_context || connection.kubeconfig.is_some() || connection.context.is_some()
+    }
 }
 
 // === impl Why ===

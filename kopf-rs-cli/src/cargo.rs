@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
+use crate::processes;
+use crate::terminal::{self, Stream};
 use crate::workspace::Workspace;
 
 /// Why cargo failed.
@@ -34,6 +36,8 @@ pub(crate) enum CargoError {
     Tests(String),
     #[error("cargo built {0}, but did not say where the program is")]
     NoProgram(String),
+    #[error("the build of {0} was interrupted")]
+    Interrupted(String),
 }
 
 impl CargoError {
@@ -44,19 +48,27 @@ impl CargoError {
 }
 
 /// One build.
-pub(crate) struct Build<'a> {
+pub(crate) struct Build {
     /// The name of the build for the user.
-    pub(crate) what: &'a str,
-    pub(crate) manifest: &'a Path,
+    pub(crate) what: String,
+    pub(crate) manifest: PathBuf,
     /// The name of the program to build.
-    pub(crate) program: &'a str,
+    pub(crate) program: String,
     /// The folder in which cargo runs, which determines its configuration and toolchain.
-    pub(crate) folder: &'a Path,
-    pub(crate) target: &'a Path,
+    pub(crate) folder: PathBuf,
+    pub(crate) target: PathBuf,
     /// Further arguments.
     pub(crate) args: Vec<OsString>,
     /// Pairs of a compiled file and the original file that replaces it in diagnostics.
     pub(crate) stand_ins: Vec<(PathBuf, PathBuf)>,
+}
+
+/// A program that cargo has built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BuiltProgram {
+    pub(crate) path: PathBuf,
+    /// It differs from the program of the last build.
+    pub(crate) is_new: bool,
 }
 
 /// A line of `--message-format=json`.
@@ -66,6 +78,19 @@ struct Line {
     message: Option<Diagnostic>,
     executable: Option<PathBuf>,
     target: Option<Built>,
+    fresh: Option<bool>,
+}
+
+/// The packages of `cargo metadata`, with the folders of those that come from no registry.
+#[derive(Deserialize)]
+struct Packages {
+    packages: Vec<AnyPackage>,
+}
+
+#[derive(Deserialize)]
+struct AnyPackage {
+    source: Option<String>,
+    manifest_path: PathBuf,
 }
 
 #[derive(Deserialize)]
@@ -94,6 +119,14 @@ pub(crate) fn check_lock(manifest: &Path, offline: bool) -> Result<(), CargoErro
     ask(manifest, &asking).map(drop)
 }
 
+/// Returns the folders of all packages with sources on this machine that a manifest needs.
+pub(crate) fn local_packages(manifest: &Path, args: &[OsString]) -> Result<Vec<PathBuf>, CargoError> {
+    let answer: Packages = serde_json::from_slice(&ask(manifest, args)?)
+        .map_err(|error| CargoError::Answer { manifest: manifest.to_owned(), error })?;
+    let local = answer.packages.into_iter().filter(|package| package.source.is_none());
+    Ok(local.filter_map(|package| package.manifest_path.parent().map(Path::to_owned)).collect())
+}
+
 /// Returns the output of `cargo metadata`.
 fn ask(manifest: &Path, args: &[OsString]) -> Result<Vec<u8>, CargoError> {
     let folder = manifest.parent().unwrap_or(Path::new("."));
@@ -112,22 +145,12 @@ fn ask(manifest: &Path, args: &[OsString]) -> Result<Vec<u8>, CargoError> {
     })
 }
 
-impl Build<'_> {
+impl Build {
     /// Builds the program, and returns its path.
-    pub(crate) fn run(self) -> Result<PathBuf, CargoError> {
-        let format = if colours() { "json-diagnostic-rendered-ansi" } else { "json" };
-        let mut child = cargo(self.folder)
-            .args(["build", "--bin", self.program, "--message-format", format])
-            .arg("--manifest-path")
-            .arg(self.manifest)
-            .arg("--target-dir")
-            .arg(self.target)
-            .args(&self.args)
-            // Standard input belongs to the operator.
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(start_error)?;
+    pub(crate) fn run(self) -> Result<BuiltProgram, CargoError> {
+        let mut command = self.command();
+        let (mut child, handle) = processes::spawn_build(&mut command).map_err(|error| self.failed(error))?;
+        let errors = child.stderr.take().map(|stderr| terminal::relay(stderr, Stream::Error, || ()));
         let stdout = child.stdout.take().expect("piped above");
         let (mut program, mut refused) = (None, false);
         for line in BufReader::new(stdout).lines() {
@@ -139,17 +162,49 @@ impl Build<'_> {
             self.show(&line);
             program = program.or(self.program_of(line));
         }
-        if !child.wait().map_err(CargoError::Start)?.success() {
-            let what = self.what.to_owned();
-            return Err(if refused { CargoError::Compile(what) } else { CargoError::Build(what) });
+        let status = handle.wait(&mut child).map_err(CargoError::Start)?;
+        terminal::drain(errors.into_iter().collect());
+        match program.filter(|_| status.success()) {
+            Some(program) => Ok(program),
+            None if processes::are_builds_ended() => Err(CargoError::Interrupted(self.what)),
+            None if refused => Err(CargoError::Compile(self.what)),
+            None if !status.success() => Err(CargoError::Build(self.what)),
+            None => Err(CargoError::NoProgram(self.what)),
         }
-        program.ok_or_else(|| CargoError::NoProgram(self.what.to_owned()))
     }
 
-    fn program_of(&self, line: Line) -> Option<PathBuf> {
+    fn command(&self) -> Command {
+        let mut command = cargo(&self.folder);
+        let format = if colours() { "json-diagnostic-rendered-ansi" } else { "json" };
+        command
+            .args(["build", "--bin", &self.program, "--message-format", format])
+            .arg("--manifest-path")
+            .arg(&self.manifest)
+            .arg("--target-dir")
+            .arg(&self.target)
+            .args(&self.args)
+            // Standard input belongs to the operator.
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(terminal::output_of_child());
+        if terminal::has_status() && colours() {
+            command.env("CARGO_TERM_COLOR", "always");
+        }
+        command
+    }
+
+    fn failed(&self, error: io::Error) -> CargoError {
+        match error.kind() {
+            io::ErrorKind::Interrupted => CargoError::Interrupted(self.what.clone()),
+            _ => start_error(error),
+        }
+    }
+
+    fn program_of(&self, line: Line) -> Option<BuiltProgram> {
         let ours = line.reason == "compiler-artifact"
             && line.target.is_some_and(|target| target.name == self.program);
-        line.executable.filter(|_| ours)
+        let path = line.executable.filter(|_| ours)?;
+        Some(BuiltProgram { path, is_new: line.fresh != Some(true) })
     }
 
     fn show(&self, line: &Line) {
@@ -163,7 +218,7 @@ impl Build<'_> {
         if let Ok(here) = env::current_dir() {
             text = text.replace(&format!("{}/", here.display()), "");
         }
-        eprint!("{text}");
+        terminal::say(&text);
     }
 }
 

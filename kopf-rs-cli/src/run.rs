@@ -8,10 +8,11 @@ use std::process::{Command, ExitCode};
 use crate::args::Run;
 use crate::become_program::become_program;
 use crate::cache::cache;
-use crate::cargo::{self, Build};
-use crate::runner::{Kopf, Runner, SOURCE};
+use crate::cargo::{self, Build, BuiltProgram, CargoError};
+use crate::runner::{Kopf, Runner, SOURCE, WriteError};
 use crate::script::Script;
 use crate::source::{Library, Program, Source, SourceError};
+use crate::terminal;
 use crate::workspace::{Inherited, Workspace};
 
 /// Sources that cannot be combined into one operator.
@@ -42,20 +43,25 @@ struct Surroundings {
     inherited: Inherited,
 }
 
+/// An operator that is ready to be built.
+pub(crate) struct Prepared {
+    build: Build,
+    /// The folder for the operator's own files.
+    folder: PathBuf,
+    network: Vec<OsString>,
+}
+
 /// Builds and runs the operator. Returns only if the operator cannot be started or, on systems other than Unix, after
 /// it has ended.
 pub(crate) fn run(run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
-    let sources = sources(run)?;
-    let what = paths(run).iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    let (program, folder) = match &sources[..] {
-        [Source::Program(program)] => build_program(program, run, &what)?,
-        sources => build_runner(sources, run, &what)?,
-    };
-    become_program(operator(&program, &folder, operator_args))
+    let prepared = prepare(run)?;
+    let folder = prepared.folder.clone();
+    let built = prepared.build()?;
+    become_program(operator(&built.path, &folder, operator_args))
 }
 
 /// Returns the paths of the command line, or this folder.
-fn paths(run: &Run) -> Vec<PathBuf> {
+pub(crate) fn paths(run: &Run) -> Vec<PathBuf> {
     if run.paths.is_empty() { vec![PathBuf::from(".")] } else { run.paths.clone() }
 }
 
@@ -77,29 +83,46 @@ pub(crate) fn do_task(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
             "Building what speaks with the cluster: this takes some minutes where no operator was built yet, once."
         );
     }
-    let built = build(&runner, "what speaks with the cluster", &around, Vec::new())?;
-    let mut command = Command::new(built);
+    let build = generate(&runner, "what speaks with the cluster".to_owned(), around, Vec::new())?;
+    let mut command = Command::new(build.run()?.path);
     command.args(args);
     become_program(command)
 }
 
-fn build_program(program: &Program, run: &Run, what: &str) -> Result<(PathBuf, PathBuf), Box<dyn Error>> {
-    let target = &program.workspace.target_directory;
+/// Finds the sources, and writes the generated crate if they need one.
+pub(crate) fn prepare(run: &Run) -> Result<Prepared, Box<dyn Error>> {
+    let network = network_args(run);
+    let sources = sources(run)?;
+    let what = name_of(run);
+    let (build, folder) = match &sources[..] {
+        [Source::Program(program)] => program_build(program, run, what),
+        sources => runner_build(sources, run, what)?,
+    };
+    Ok(Prepared { build, folder, network })
+}
+
+/// Returns what is built, for the user.
+pub(crate) fn name_of(run: &Run) -> String {
+    paths(run).iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn program_build(program: &Program, run: &Run, what: String) -> (Build, PathBuf) {
+    let target = program.workspace.target_directory.clone();
     let args = crate_args(run);
-    let built = Build {
+    let folder = target.join("kopf-run").join(&program.package.name);
+    let build = Build {
         what,
-        manifest: &program.package.manifest_path,
-        program: &program.target,
-        folder: program.package.folder(),
+        manifest: program.package.manifest_path.clone(),
+        program: program.target.clone(),
+        folder: program.package.folder().to_owned(),
         target,
         args,
         stand_ins: Vec::new(),
-    }
-    .run()?;
-    Ok((built, target.join("kopf-run").join(&program.package.name)))
+    };
+    (build, folder)
 }
 
-fn build_runner(sources: &[Source], run: &Run, what: &str) -> Result<(PathBuf, PathBuf), Box<dyn Error>> {
+fn runner_build(sources: &[Source], run: &Run, what: String) -> Result<(Build, PathBuf), Box<dyn Error>> {
     if let Some(program) = sources.iter().find(|source| matches!(source, Source::Program(_))) {
         return Err(RunError::NotAlone(program.name()).into());
     }
@@ -116,29 +139,29 @@ fn build_runner(sources: &[Source], run: &Run, what: &str) -> Result<(PathBuf, P
     let features = &run.build.features;
     let runner = Runner::new(sources, &around.target, around.inherited.clone(), &kopf, features);
     if run.flags.log.verbose || run.flags.log.debug {
-        eprintln!("Building {what} in {}", runner.folder.display());
+        terminal::say(&format!("Building {what} in {}", runner.folder.display()));
     }
-    Ok((build(&runner, what, &around, build_args(run))?, runner.folder))
+    let build = generate(&runner, what, around, build_args(run))?;
+    Ok((build, runner.folder))
 }
 
-/// Writes the generated crate, and builds it.
-fn build(
+/// Writes the generated crate, and returns its build.
+fn generate(
     runner: &Runner,
-    what: &str,
-    around: &Surroundings,
+    what: String,
+    around: Surroundings,
     args: Vec<OsString>,
-) -> Result<PathBuf, Box<dyn Error>> {
+) -> Result<Build, WriteError> {
     runner.write()?;
-    let build = Build {
+    Ok(Build {
         what,
-        manifest: &runner.folder.join("Cargo.toml"),
-        program: &runner.name,
-        folder: &around.folder,
-        target: &around.target,
+        manifest: runner.folder.join("Cargo.toml"),
+        program: runner.name.clone(),
+        folder: around.folder,
+        target: around.target,
         args,
         stand_ins: runner.stand_ins.clone(),
-    };
-    Ok(build.run()?)
+    })
 }
 
 /// Returns the one version of kopf-rs that all parts are linked with.
@@ -304,10 +327,33 @@ pub(crate) fn crate_args(run: &Run) -> Vec<OsString> {
     args
 }
 
-fn operator(program: &Path, folder: &Path, args: &[OsString]) -> Command {
+/// Returns the command of a built operator; `folder` is for its own files.
+pub(crate) fn operator(program: &Path, folder: &Path, args: &[OsString]) -> Command {
     let mut command = Command::new(program);
     command.args(args).env("KOPF_RS_RUN_DIR", folder);
     command
+}
+
+// === impl Prepared ===
+
+impl Prepared {
+    /// Builds the operator.
+    pub(crate) fn build(self) -> Result<BuiltProgram, CargoError> {
+        self.build.run()
+    }
+
+    /// Returns the folder for the operator's own files.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the folders of the packages on this machine that the operator is built from, except generated ones.
+    pub(crate) fn packages(&self) -> Result<Vec<PathBuf>, CargoError> {
+        let mut packages = cargo::local_packages(&self.build.manifest, &self.network)?;
+        let generated = self.build.target.join("kopf-run");
+        packages.retain(|package| !package.starts_with(&generated));
+        Ok(packages)
+    }
 }
 
 #[cfg(test)]

@@ -7,13 +7,14 @@
 use std::env;
 use std::error::Error;
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::become_program::become_program;
 use crate::cache::cache;
 use crate::cargo::{self, Build};
+use crate::processes;
+use crate::terminal;
 
 const NAME: &str = "kopf-rs-apiserver";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -34,7 +35,8 @@ pub(crate) fn run(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
     become_program(command)
 }
 
-fn program() -> Result<PathBuf, Box<dyn Error>> {
+/// Returns the path of the server; builds or installs it if necessary.
+pub(crate) fn program() -> Result<PathBuf, Box<dyn Error>> {
     let installed_here = env::current_exe().ok().filter(|this| !is_in_target(this));
     let beside = installed_here.map(|this| this.with_file_name(file_name()));
     if let Some(beside) = beside.filter(|path| is_ours(path)) {
@@ -55,11 +57,6 @@ fn file_name() -> String {
     format!("{NAME}{}", env::consts::EXE_SUFFIX)
 }
 
-/// Ignores errors, since the text is only informative.
-fn say(text: &str) {
-    let _said = writeln!(std::io::stderr(), "{text}");
-}
-
 /// Returns the server's workspace in the checkout that this program was built from, if it still exists.
 fn checkout() -> Option<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("apiserver");
@@ -75,7 +72,7 @@ fn build(workspace: &Path) -> Result<PathBuf, cargo::CargoError> {
     let target = target.unwrap_or_else(|| workspace.with_file_name("target"));
     let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
     if !target.join(profile).join(file_name()).is_file() {
-        say(&format!(
+        terminal::say(&format!(
             "Building {NAME}, which is a separate program: this takes some minutes, once. To have it beside this program: cargo install \
              --path {} --features program",
             workspace.join("server").display()
@@ -85,15 +82,16 @@ fn build(workspace: &Path) -> Result<PathBuf, cargo::CargoError> {
         ["--workspace", "--features", "kopf-rs-apiserver/program"].map(Into::into).into();
     args.extend((!cfg!(debug_assertions)).then(|| "--release".into()));
     Build {
-        what: NAME,
-        manifest: &workspace.join("Cargo.toml"),
-        program: NAME,
-        folder: workspace,
-        target: &target,
+        what: NAME.to_owned(),
+        manifest: workspace.join("Cargo.toml"),
+        program: NAME.to_owned(),
+        folder: workspace.to_owned(),
+        target,
         args,
         stand_ins: Vec::new(),
     }
     .run()
+    .map(|built| built.path)
 }
 
 /// Returns whether the program is a server of this version.
@@ -110,17 +108,18 @@ fn installed() -> Result<PathBuf, Box<dyn Error>> {
     if program.is_file() {
         return Ok(program);
     }
-    say(&format!(
+    terminal::say(&format!(
         "Installing {NAME} {VERSION} into {}, because it is a separate program: this takes some minutes, once.",
         root.display()
     ));
-    let installing = cargo::cargo(Path::new("."))
+    let mut command = cargo::cargo(Path::new("."));
+    command
         .args(["install", NAME, "--version", &format!("={VERSION}")])
         .args(["--features", "program", "--root"])
         .arg(&root)
-        .stdin(Stdio::null())
-        .status()
-        .map_err(cargo::start_error)?;
+        .stdin(Stdio::null());
+    let (mut child, handle) = processes::spawn_build(&mut command).map_err(cargo::start_error)?;
+    let installing = handle.wait(&mut child).map_err(cargo::start_error)?;
     if installing.success() && program.is_file() {
         return Ok(program);
     }

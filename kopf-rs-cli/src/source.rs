@@ -68,9 +68,7 @@ impl Source {
         package: Option<&str>,
         cargo_args: &[OsString],
     ) -> Result<Self, SourceError> {
-        let real = path.canonicalize().map_err(|_| {
-            unfit(path, " does not exist\n  expected the folder of a crate, or a single .rs file")
-        })?;
+        let real = existing(path)?;
         if real.is_file() && real.extension().is_some_and(|ending| ending == "rs") {
             return Ok(Self::Script(Script::read(&real, path)?));
         }
@@ -101,6 +99,12 @@ impl Source {
             Self::Script(script) => script.name(),
         }
     }
+}
+
+/// Returns the absolute path of an existing file or folder.
+pub(crate) fn existing(path: &Path) -> Result<PathBuf, SourceError> {
+    path.canonicalize()
+        .map_err(|_| unfit(path, " does not exist\n  expected the folder of a crate, or a single .rs file"))
 }
 
 fn choose<'a>(

@@ -40,7 +40,7 @@ use tokio::runtime::Builder;
 use tracing_subscriber::layer::Identity;
 
 use crate::cli::connecting::checked_connection;
-use crate::cli::embedded::{Embedded, RUN_FOLDER};
+use crate::cli::embedded::{Embedded, LOCAL_SERVER, RUN_FOLDER};
 #[cfg(feature = "embedded")]
 use crate::cli::install::run as install;
 use crate::cli::manifests::{Manifest, ManifestError};
@@ -486,7 +486,7 @@ fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator,
             operator.all_namespaces()
         }
     };
-    if flags.cluster.embedded.is_some() {
+    if flags.cluster.embedded.is_some() || std::env::var_os(LOCAL_SERVER).is_some() {
         operator = operator.asked_on_this_machine()?;
     }
     operator.check()?;

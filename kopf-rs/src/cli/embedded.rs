@@ -14,6 +14,9 @@ use crate::cluster::Client;
 /// The environment variable in which `kopf-rs run` passes its build folder.
 pub(crate) const RUN_FOLDER: &str = "KOPF_RS_RUN_DIR";
 
+/// The environment variable in which `kopf-rs dev` says that the API server is its own, on this machine.
+pub(crate) const LOCAL_SERVER: &str = "KOPF_RS_LOCAL_SERVER";
+
 /// A server that stops on drop, together with its kubeconfig file.
 pub(crate) struct Embedded {
     kubeconfig: PathBuf,

@@ -1,0 +1,169 @@
+//! The API server of `kopf-rs dev`: a child process that outlives the operators, so that the objects do.
+//!
+//! This module does not know what runs on the server.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use crate::processes::{self, End, Handle};
+use crate::server;
+use crate::terminal::{self, Stream};
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApiServerError {
+    #[error(
+        "the API server has not started: its message is above\n  \
+         if the port is in use, choose another one by --embedded=PORT, or any free one by leaving it out"
+    )]
+    NotStarted,
+    #[error("{} cannot be started: {error}", .program.display())]
+    Start { program: PathBuf, error: io::Error },
+    #[error("cannot create a folder for the kubeconfig in {}: {error}\n  choose another folder for temporary files by TMPDIR", .folder.display())]
+    Folder { folder: PathBuf, error: io::Error },
+}
+
+/// How the server is started.
+#[derive(Debug)]
+pub(crate) struct Options<'a> {
+    pub(crate) port: u16,
+    pub(crate) workloads: bool,
+    pub(crate) data_dir: Option<&'a Path>,
+}
+
+/// A running server. [`ApiServer::stop`] ends it.
+pub(crate) struct ApiServer {
+    kubeconfig: PathBuf,
+    handle: Handle,
+    ended: Receiver<()>,
+    /// The folder of the kubeconfig.
+    _folder: Option<TemporaryFolder>,
+}
+
+/// A folder that only its owner can read, deleted on drop.
+struct TemporaryFolder(PathBuf);
+
+// === impl ApiServer ===
+
+impl ApiServer {
+    /// Builds the server if necessary, starts it, and waits until it serves. Calls `ended` when its process has ended.
+    pub(crate) fn start(
+        options: &Options<'_>,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, Box<dyn Error>> {
+        let program = server::program()?;
+        let folder = options.data_dir.is_none().then(TemporaryFolder::new).transpose()?;
+        let folder_path = folder.as_ref().map(|it| &*it.0).or(options.data_dir).unwrap_or(Path::new("."));
+        let kubeconfig = folder_path.join("kubeconfig");
+        let mut command = Command::new(&program);
+        command.args(arguments(options, &kubeconfig)).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(terminal::output_of_child());
+        // Ctrl+C is for the operator first, which needs the server to stop.
+        let started = processes::spawn(&mut command, true);
+        let (mut child, handle) = started.map_err(|error| ApiServerError::Start { program, error })?;
+        // The first line of the server comes when it serves, after it has written the kubeconfig.
+        let (line, lines) = channel();
+        let stdout = child.stdout.take().expect("piped above");
+        let output = terminal::relay(stdout, Stream::Output, move || {
+            // Fails once the server has started.
+            let _sent = line.send(());
+        });
+        let errors = child.stderr.take().map(|stderr| terminal::relay(stderr, Stream::Error, || ()));
+        let (open, end) = channel();
+        let waiting = handle.clone();
+        thread::spawn(move || {
+            let _open: std::sync::mpsc::Sender<()> = open;
+            let _status = waiting.wait(&mut child);
+            terminal::drain(errors.into_iter().chain([output]).collect());
+            ended();
+        });
+        let server = Self { kubeconfig, handle, ended: end, _folder: folder };
+        if lines.recv().is_err() {
+            server.stop(Duration::ZERO);
+            return Err(ApiServerError::NotStarted.into());
+        }
+        Ok(server)
+    }
+
+    /// Returns the kubeconfig file.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Asks the server to end, and kills it after this time.
+    pub(crate) fn stop(self, patience: Duration) {
+        self.handle.end(End::Gracefully);
+        if self.ended.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            self.handle.end(End::AtOnce);
+            // Only a process that the system cannot end remains.
+            let _ended = self.ended.recv_timeout(Duration::from_secs(1));
+        }
+    }
+}
+
+/// Returns the arguments of `kopf-rs-apiserver`. A data directory has its own kubeconfig.
+fn arguments(options: &Options<'_>, kubeconfig: &Path) -> Vec<OsString> {
+    let mut args: Vec<OsString> = Vec::new();
+    // Without a port, a data directory is served where it was served last.
+    if options.port != 0 || options.data_dir.is_none() {
+        args.extend(["--port".into(), options.port.to_string().into()]);
+    }
+    args.extend(options.workloads.then(|| "--workloads".into()));
+    match options.data_dir {
+        Some(folder) => args.extend(["--data-dir".into(), folder.into()]),
+        None => args.extend(["--kubeconfig-out".into(), kubeconfig.into()]),
+    }
+    args
+}
+
+// === impl TemporaryFolder ===
+
+impl TemporaryFolder {
+    fn new() -> Result<Self, ApiServerError> {
+        let folder = std::env::temp_dir();
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        let mut number = 1_u32;
+        loop {
+            let path = folder.join(format!("kopf-rs-dev-{}-{number}", std::process::id()));
+            match builder.create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                // Of a killed process with the same id.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(ApiServerError::Folder { folder, error }),
+            }
+        }
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _removed = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_directory_keeps_its_port_and_its_kubeconfig() {
+        let shown =
+            |options: &Options<'_>| arguments(options, Path::new("k")).join(" ".as_ref()).into_string();
+        let mut options = Options { port: 0, workloads: false, data_dir: None };
+        assert_eq!(shown(&options).unwrap(), "--port 0 --kubeconfig-out k");
+        options = Options { port: 0, workloads: true, data_dir: Some(Path::new("d")) };
+        assert_eq!(shown(&options).unwrap(), "--workloads --data-dir d");
+        options.port = 8443;
+        assert_eq!(shown(&options).unwrap(), "--port 8443 --workloads --data-dir d");
+    }
+}

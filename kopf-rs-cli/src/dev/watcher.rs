@@ -1,0 +1,170 @@
+//! Watches folders, and reports which paths have changed once a burst of changes is over.
+//!
+//! This module does not know which changes count.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+
+/// How long nothing may change before a burst is over: editors save in several steps.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// The error number of Linux for the limit of inotify instances.
+const TOO_MANY_OPEN: i32 = 24;
+
+/// Folders that cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WatchError {
+    #[error(
+        "changes in {} cannot be noticed: kopf-rs dev watches {wanted} folders, and the system permits you no more watches than \
+         {permitted} in all programs (fs.inotify.max_user_watches)\n  permit more: sudo sysctl fs.inotify.max_user_watches=524288", .folder.display()
+    )]
+    TooManyWatches { folder: PathBuf, wanted: usize, permitted: String },
+    #[error(
+        "changes of files cannot be noticed: kopf-rs dev needs one inotify instance, and the system permits you no more than {permitted} in \
+         all programs (fs.inotify.max_user_instances)\n  permit more: sudo sysctl fs.inotify.max_user_instances=1024"
+    )]
+    TooManyWatchers { permitted: String },
+    #[error("changes in {} cannot be noticed: {error}\n  kopf-rs dev watches the sources, so it needs the right to read that folder", .folder.display())]
+    Folder { folder: PathBuf, error: notify::Error },
+    #[error("changes of files cannot be noticed: {0}")]
+    Other(notify::Error),
+}
+
+/// Watches folders; dropping it ends that.
+pub(crate) struct Watcher {
+    watcher: RecommendedWatcher,
+    watched: BTreeSet<PathBuf>,
+}
+
+// === impl Watcher ===
+
+impl Watcher {
+    /// Calls `changed` in a thread with the paths of each burst of changes.
+    pub(crate) fn start(changed: impl Fn(BTreeSet<PathBuf>) + Send + 'static) -> Result<Self, WatchError> {
+        let (sender, changes) = channel();
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            // Fails only if the thread below is gone, which ends with this watcher.
+            let _sent = sender.send(event);
+        });
+        let watcher = watcher.map_err(|error| start_error(error, permitted("max_user_instances")))?;
+        thread::spawn(move || {
+            while let Some(paths) = burst(&changes) {
+                if !paths.is_empty() {
+                    changed(paths);
+                }
+            }
+        });
+        Ok(Self { watcher, watched: BTreeSet::new() })
+    }
+
+    /// Watches exactly these folders, each without the folders in it.
+    pub(crate) fn watch(&mut self, folders: BTreeSet<PathBuf>) -> Result<(), WatchError> {
+        for gone in self.watched.difference(&folders) {
+            // The watch of a deleted folder has ended already.
+            let _unwatched = self.watcher.unwatch(gone);
+        }
+        let wanted = folders.len();
+        for folder in folders.difference(&self.watched) {
+            match self.watcher.watch(folder, RecursiveMode::NonRecursive) {
+                // It may have been deleted meanwhile.
+                Err(_) if !folder.is_dir() => {}
+                watched => watched.map_err(|error| {
+                    folder_error(error, folder.clone(), wanted, permitted("max_user_watches"))
+                })?,
+            }
+        }
+        self.watched = folders;
+        Ok(())
+    }
+}
+
+/// Waits for a change, and for the end of its burst; `None` if the watcher is gone.
+fn burst(changes: &Receiver<notify::Result<notify::Event>>) -> Option<BTreeSet<PathBuf>> {
+    let mut paths = BTreeSet::new();
+    paths.extend(paths_of(changes.recv().ok()?));
+    loop {
+        match changes.recv_timeout(QUIET) {
+            Ok(event) => paths.extend(paths_of(event)),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Some(paths),
+        }
+    }
+}
+
+/// Returns the paths that an event says have changed. Reading changes nothing, although it is an event.
+fn paths_of(event: notify::Result<notify::Event>) -> Vec<PathBuf> {
+    match event {
+        Ok(event) if matters(event.kind) => event.paths,
+        _ => Vec::new(),
+    }
+}
+
+fn matters(kind: EventKind) -> bool {
+    match kind {
+        EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) => true,
+        EventKind::Access(_) | EventKind::Other => false,
+    }
+}
+
+fn start_error(error: notify::Error, permitted: String) -> WatchError {
+    match error.kind {
+        ErrorKind::Io(ref io) if io.raw_os_error() == Some(TOO_MANY_OPEN) => {
+            WatchError::TooManyWatchers { permitted }
+        }
+        _ => WatchError::Other(error),
+    }
+}
+
+fn folder_error(error: notify::Error, folder: PathBuf, wanted: usize, permitted: String) -> WatchError {
+    match error.kind {
+        ErrorKind::MaxFilesWatch => WatchError::TooManyWatches { folder, wanted, permitted },
+        _ => WatchError::Folder { folder, error },
+    }
+}
+
+/// Returns a limit of Linux for inotify.
+fn permitted(limit: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/sys/fs/inotify/{limit}"));
+    text.map_or_else(|_| "an unknown number".to_owned(), |text| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_saved_file_is_reported_and_a_read_one_is_not() {
+        let folder = std::env::temp_dir().join(format!("kopf-rs-watcher-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let folder = folder.canonicalize().unwrap();
+        let (read, saved) = (folder.join("read.rs"), folder.join("saved.rs"));
+        std::fs::write(&read, "").unwrap();
+        let (sender, changes) = channel();
+        let mut watcher = Watcher::start(move |paths| sender.send(paths).unwrap()).unwrap();
+        watcher.watch(BTreeSet::from([folder.clone()])).unwrap();
+        std::fs::read(&read).unwrap();
+        std::fs::write(&saved, "fn main() {}").unwrap();
+        let changed = changes.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(changed.contains(&saved) && !changed.contains(&read), "{changed:?}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_reached_limit_is_named_with_its_remedy() {
+        let full = notify::Error::new(ErrorKind::MaxFilesWatch);
+        let said = folder_error(full, "/op/src".into(), 7, "3".to_owned()).to_string();
+        for part in ["/op/src", "7 folders", "no more watches than 3", "sysctl fs.inotify.max_user_watches="]
+        {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        let full = notify::Error::io(std::io::Error::from_raw_os_error(TOO_MANY_OPEN));
+        let said = start_error(full, "128".to_owned()).to_string();
+        for part in ["no more than 128", "sysctl fs.inotify.max_user_instances="] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+}
