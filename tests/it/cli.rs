@@ -4,6 +4,7 @@
 //! do not concern `kopf-rs run` use a program of `tests/programs`, which is built with the tests.
 
 mod crates;
+mod dev;
 mod new;
 mod operators;
 mod paths;
