@@ -149,6 +149,7 @@ fn serve(
 }
 
 fn start_server(dev: &Dev, sender: Sender<Message>) -> Result<ApiServer, Box<dyn Error>> {
+    terminal::show_status("kopf-rs dev: starting the API server");
     let flags = &dev.run.flags.cluster;
     let options = Options {
         port: flags.embedded.unwrap_or(0),

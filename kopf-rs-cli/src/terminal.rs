@@ -114,6 +114,9 @@ fn write_error(text: &str) {
 }
 
 fn line_of(status: &str) -> String {
+    if status.is_empty() {
+        return CLEAR.to_owned();
+    }
     format!("{CLEAR}\x1b[7m{}\x1b[0m", fitted(status, width()))
 }
 

@@ -1,8 +1,12 @@
 //! Crates: the generated program for each, built with a stub of kopf-rs that only prints how it was called.
 
+use std::io::Read as _;
+use std::net::TcpListener;
 use std::process::Command;
 
-use super::{Folder, ended, kopf_rs};
+use kopf_rs_tests::Program;
+
+use super::{Folder, PATIENCE, ended, kopf_rs};
 
 const KOPF: &str = r#"
 [package]
@@ -53,6 +57,62 @@ fn run(folder: &Folder, args: &[&str]) -> Command {
     let mut command = kopf_rs(&["run", "--offline"]);
     command.args(args).current_dir(folder.path()).env("CARGO_TARGET_DIR", folder.path().join("target"));
     command
+}
+
+/// Returns `kopf-rs dev` for a crate, on a cluster that the stub does not use.
+fn dev(folder: &Folder, args: &[&str]) -> Command {
+    let mut command = kopf_rs(&["dev", "--offline", "--kubeconfig", "none"]);
+    command.args(args).current_dir(folder.path()).env("CARGO_TARGET_DIR", folder.path().join("target"));
+    command
+}
+
+/// A build script that reports to a port, and never ends.
+const STUCK: &str = "fn main() {
+    let port = std::env::var(\"PORT_OF_TEST\").unwrap();
+    let _open = std::net::TcpStream::connect(format!(\"127.0.0.1:{port}\")).unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+";
+
+#[tokio::test]
+async fn builds_end_with_the_program() {
+    let folder = bench("stuck")
+        .file("op/Cargo.toml", &manifest("stuck", ""))
+        .file("op/src/lib.rs", "")
+        .file("op/build.rs", STUCK);
+    for (mut command, code) in [(run(&folder, &["op"]), 143), (dev(&folder, &["op"]), 0)] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+        command.env("PORT_OF_TEST", listener.local_addr().expect("it has an address").port().to_string());
+        let mut program = Program::start(command, PATIENCE);
+        let accepting = tokio::task::spawn_blocking(move || listener.accept());
+        let (mut script, _) = accepting.await.expect("no panic").expect("the build script connects");
+        program.signal("TERM").await;
+        // Waits for the end of all output, which cargo would keep open.
+        assert_eq!(program.ended().await.code(), Some(code));
+        let left = tokio::task::spawn_blocking(move || script.read_to_end(&mut Vec::new()));
+        left.await.expect("no panic").expect("the build script is gone");
+    }
+}
+
+#[tokio::test]
+async fn an_operator_that_ends_by_itself_starts_again_at_the_next_change() {
+    let folder = bench("ending").file("op/Cargo.toml", &manifest("ending", "")).file("op/src/lib.rs", "");
+    let mut program = Program::start(dev(&folder, &["op", "-n", "team"]), PATIENCE);
+    let lines = program.lines().clone();
+    let called = "ending 1.2.3 [\"--namespace=team\", \"--kubeconfig=none\", \"--dev\"]";
+    let until = async |times: usize, text: &str| {
+        let has_text = |line: &str| line.contains(text);
+        lines.until(text, |line| has_text(line) && lines.count(has_text) >= times).await
+    };
+    until(1, called).await;
+    until(1, "The operator ended by itself with exit code 7.").await;
+    std::fs::write(folder.path().join("op/src/lib.rs"), "pub fn more() {}\n").expect("files can be written");
+    until(2, called).await;
+    until(2, "The operator ended by itself with exit code 7.").await;
+    program.signal("TERM").await;
+    assert_eq!(program.ended().await.code(), Some(0));
 }
 
 #[tokio::test]
