@@ -173,7 +173,8 @@ impl Build {
         }
     }
 
-    fn command(&self) -> Command {
+    /// Returns the command of the build.
+    pub(crate) fn command(&self) -> Command {
         let mut command = cargo(&self.folder);
         let format = if colours() { "json-diagnostic-rendered-ansi" } else { "json" };
         command

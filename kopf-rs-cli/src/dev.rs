@@ -31,7 +31,7 @@ use crate::run;
 use crate::source;
 use crate::terminal::{self, Stream};
 
-/// How long an operator may take to stop before it is killed, and then the API server.
+/// The time for an operator to stop before it is killed, and then for the API server.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Tells the operator that the API server is on this machine, and calls its webhooks without any settings, as with `--embedded`.
@@ -50,7 +50,7 @@ pub(crate) enum DevError {
     StandardInput,
 }
 
-/// What arrives from other threads.
+/// News from other threads.
 enum Message {
     Event(Event),
     /// These paths have changed.

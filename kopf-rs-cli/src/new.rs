@@ -13,11 +13,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::slice;
 
+use toml::Table;
+
 use crate::args::New;
 use crate::cargo::{self, CargoError};
 use crate::new::names::{Kind, Name, NameError};
 use crate::new::templates::{Operator, shell_word};
 use crate::run;
+use crate::runner::Kopf;
+use crate::workspace::Inherited;
 
 /// Why nothing is created.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +91,7 @@ fn new_crate(args: &New) -> Result<(), Box<dyn Error>> {
         sources.extend(path.extension().is_some_and(|ending| ending == "rs").then_some(path));
     }
     format(&sources);
-    let trouble = lock(shown, run::lock_of(&kopf).as_deref(), &mut written)?;
+    let trouble = share_build(shown, &kopf, &mut written)?;
     written.keep();
     init_git(shown);
     if let Some(trouble) = trouble {
@@ -128,9 +132,10 @@ pub(crate) fn format(sources: &[PathBuf]) {
     let _formatted = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
-/// Gives the crate the versions that the kopf-rs checkout is tested with, unless the crate is a member of a workspace. Returns cargo's
-/// complaint about the folder, such as a workspace above it that excludes it.
-fn lock(folder: &Path, tested: Option<&Path>, written: &mut Written) -> Result<Option<CargoError>, NewError> {
+/// Gives the crate the versions that the kopf-rs checkout is tested with, and the target folder and the profile of `kopf-rs run`, so that all
+/// operators of this machine share one build of kopf-rs. Leaves a member of a workspace as it is. Returns cargo's complaint about the folder,
+/// such as a workspace above it that excludes it.
+fn share_build(folder: &Path, kopf: &Kopf, written: &mut Written) -> Result<Option<CargoError>, NewError> {
     // Cargo runs in the folder, so a relative path would lead elsewhere.
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let workspace = match cargo::metadata(&real.join("Cargo.toml"), &["--offline".into()]) {
@@ -139,11 +144,29 @@ fn lock(folder: &Path, tested: Option<&Path>, written: &mut Written) -> Result<O
         Err(CargoError::Missing) => return Ok(None),
         Err(error) => return Ok(Some(error)),
     };
-    let lock = tested.filter(|_| real == workspace.root).and_then(|lock| fs::read_to_string(lock).ok());
+    if real != workspace.root {
+        return Ok(None);
+    }
+    let lock = run::lock_of(kopf).and_then(|lock| fs::read_to_string(lock).ok());
     if let Some(lock) = lock {
         written.file(&folder.join("Cargo.lock"), &lock)?;
     }
+    let has_default_target = workspace.target_directory == real.join("target");
+    if let Some(target) = run::shared_target(kopf).filter(|_| has_default_target) {
+        written.file(&folder.join(".cargo/config.toml"), &cargo_config(&target))?;
+    }
     Ok(None)
+}
+
+/// Returns cargo's settings for a crate that builds in this target folder.
+fn cargo_config(target: &Path) -> String {
+    let build = Table::from_iter([("target-dir".to_owned(), target.to_string_lossy().into_owned().into())]);
+    let settings = [("build", build), ("profile", Inherited::none(None).profile)];
+    let settings = Table::from_iter(settings.map(|(key, table)| (key.to_owned(), table.into())));
+    format!(
+        "# For this machine only, and not in git: one build of kopf-rs serves `cargo test` here and `kopf-rs run` everywhere.\n\
+         # `cargo clean` would delete that build. Without this file, cargo builds in the folder `target`.\n{settings}"
+    )
 }
 
 /// Makes the folder a git repository, unless it is inside of one or git is not installed.
@@ -227,13 +250,13 @@ mod tests {
             new(&args).map_err(|error| error.to_string())
         }
 
-        /// Returns all files, sorted, without those of git.
+        /// Returns all files, sorted, without those of git, and without cargo's settings, which depend on the machine.
         fn files(&self) -> Vec<String> {
             let mut files = Vec::new();
             let mut folders = vec![self.0.clone()];
             while let Some(folder) = folders.pop() {
                 for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-                    if entry.ends_with(".git") {
+                    if entry.ends_with(".git") || entry.ends_with(".cargo") {
                         continue;
                     }
                     if entry.is_dir() {
@@ -273,6 +296,13 @@ mod tests {
         ];
         assert_eq!(folder.files(), files.map(|file| format!("my-op/{file}")));
         assert!(folder.0.join("my-op/.git").is_dir());
+    }
+
+    #[test]
+    fn a_crate_shares_the_target_folder_and_the_profile_of_runs() {
+        let config: Table = cargo_config(Path::new("/there/target")).parse().unwrap();
+        assert_eq!(config["build"]["target-dir"].as_str(), Some("/there/target"));
+        assert_eq!(config["profile"], Inherited::none(None).profile.into());
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! `kopf-rs run`: finds the sources, builds them, and becomes the operator.
 
+#[cfg(test)]
+mod sharing;
+
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -275,7 +278,7 @@ fn alone(folder: &Path, kopf: &Kopf) -> Surroundings {
 
 /// Returns the target folder that all builds with the same kopf-rs share, so that it is built only once: the one of
 /// its checkout, or else one in the user's cache.
-fn shared_target(kopf: &Kopf) -> Option<PathBuf> {
+pub(crate) fn shared_target(kopf: &Kopf) -> Option<PathBuf> {
     let of_checkout = lock_of(kopf).map(|lock| lock.with_file_name("target"));
     of_checkout.or_else(|| Some(cache()?.join("target")))
 }

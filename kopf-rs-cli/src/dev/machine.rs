@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// What has happened.
+/// An event to react to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// Sources, or these files of `--apply`, were saved.
@@ -25,7 +25,7 @@ pub(crate) enum Event {
     ServerEnded,
 }
 
-/// What is to be done.
+/// A step for the caller to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Begin a build.
@@ -44,7 +44,7 @@ pub(crate) enum Action {
     Leave(u8),
 }
 
-/// What the user should know.
+/// News for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     /// The build failed, and the operator of the last successful build runs.
@@ -74,9 +74,9 @@ pub(crate) enum Phase {
     Outdated,
     /// The old operator stops, and the new one follows.
     Restarting,
-    /// Nothing runs until a file is saved, because the sources do not compile.
+    /// No operator runs until a file is saved, because the sources do not compile.
     Refused,
-    /// Nothing runs until a file is saved, because the operator ended.
+    /// No operator runs until a file is saved, because it has ended.
     Ended,
     /// This program ends.
     Leaving,
@@ -110,7 +110,7 @@ pub(crate) struct Machine {
     is_refused: bool,
     /// Files of `--apply` that the next operator has to apply.
     unapplied: BTreeSet<PathBuf>,
-    /// Those that the present operator has to apply.
+    /// Files that the present operator has to apply.
     applying: BTreeSet<PathBuf>,
     /// The exit code, once this program ends.
     leaving: Option<u8>,
@@ -399,10 +399,10 @@ mod tests {
         play(
             &mut Machine::new([manifest()]),
             &[
-                (NEW, &[apply.clone()], Phase::Running),
+                (NEW, std::slice::from_ref(&apply), Phase::Running),
                 (Event::Ended(Some(1)), &[Tell(News::Ended(Some(1)))], Phase::Ended),
                 (SAVED, &[Build], Phase::Building),
-                (NEW, &[apply.clone()], Phase::Running),
+                (NEW, std::slice::from_ref(&apply), Phase::Running),
                 (SAVED, &[Build], Phase::Rebuilding),
                 (NEW, &[Stop(2)], Phase::Restarting),
                 (Event::Ended(Some(0)), &[start()], Phase::Running),
@@ -410,7 +410,7 @@ mod tests {
                 (SAME, &[Stop(3)], Phase::Restarting),
                 (SAVED, &[Build], Phase::Restarting),
                 (Event::Ended(Some(0)), &[], Phase::Building),
-                (Event::Refused, &[apply, Tell(News::Keeps)], Phase::Outdated),
+                (Event::Refused, &[apply.clone(), Tell(News::Keeps)], Phase::Outdated),
             ],
         );
     }

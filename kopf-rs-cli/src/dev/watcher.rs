@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
-/// How long nothing may change before a burst is over: editors save in several steps.
+/// The pause after which a burst of changes is over: editors save in several steps.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// The error number of Linux for the limit of inotify instances.
@@ -21,7 +21,8 @@ const TOO_MANY_OPEN: i32 = 24;
 pub(crate) enum WatchError {
     #[error(
         "changes in {} cannot be noticed: kopf-rs dev watches {wanted} folders, and the system permits you no more watches than \
-         {permitted} in all programs (fs.inotify.max_user_watches)\n  permit more: sudo sysctl fs.inotify.max_user_watches=524288", .folder.display()
+         {permitted} in all programs (fs.inotify.max_user_watches)\n  permit more: sudo sysctl fs.inotify.max_user_watches=524288",
+        .folder.display()
     )]
     TooManyWatches { folder: PathBuf, wanted: usize, permitted: String },
     #[error(
@@ -29,7 +30,10 @@ pub(crate) enum WatchError {
          all programs (fs.inotify.max_user_instances)\n  permit more: sudo sysctl fs.inotify.max_user_instances=1024"
     )]
     TooManyWatchers { permitted: String },
-    #[error("changes in {} cannot be noticed: {error}\n  kopf-rs dev watches the sources, so it needs the right to read that folder", .folder.display())]
+    #[error(
+        "changes in {} cannot be noticed: {error}\n  kopf-rs dev watches the sources, so it needs the right to read that folder",
+        .folder.display()
+    )]
     Folder { folder: PathBuf, error: notify::Error },
     #[error("changes of files cannot be noticed: {0}")]
     Other(notify::Error),
@@ -46,14 +50,14 @@ pub(crate) struct Watcher {
 impl Watcher {
     /// Calls `changed` in a thread with the paths of each burst of changes.
     pub(crate) fn start(changed: impl Fn(BTreeSet<PathBuf>) + Send + 'static) -> Result<Self, WatchError> {
-        let (sender, changes) = channel();
+        let (sender, events) = channel();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             // Fails only if the thread below is gone, which ends with this watcher.
             let _sent = sender.send(event);
         });
         let watcher = watcher.map_err(|error| start_error(error, permitted("max_user_instances")))?;
         thread::spawn(move || {
-            while let Some(paths) = burst(&changes) {
+            while let Some(paths) = burst(&events) {
                 if !paths.is_empty() {
                     changed(paths);
                 }
@@ -143,13 +147,13 @@ mod tests {
         let folder = folder.canonicalize().unwrap();
         let (read, saved) = (folder.join("read.rs"), folder.join("saved.rs"));
         std::fs::write(&read, "").unwrap();
-        let (sender, changes) = channel();
+        let (sender, bursts) = channel();
         let mut watcher = Watcher::start(move |paths| sender.send(paths).unwrap()).unwrap();
         watcher.watch(BTreeSet::from([folder.clone()])).unwrap();
         std::fs::read(&read).unwrap();
         std::fs::write(&saved, "fn main() {}").unwrap();
-        let changed = changes.recv_timeout(Duration::from_secs(60)).unwrap();
-        assert!(changed.contains(&saved) && !changed.contains(&read), "{changed:?}");
+        let burst = bursts.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(burst.contains(&saved) && !burst.contains(&read), "{burst:?}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::new::names::{Kind, Name, snake_case};
-use crate::runner::Kopf;
+use crate::runner::{FEATURES, Kopf};
 
 /// The facts of a new operator.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ fn filled(kind: &Kind, template: &str, more: Values<'_>) -> String {
 
 /// Returns the dependency on kopf-rs as a line of a manifest, and a note for the README if the line fits this machine only.
 fn dependency(kopf: &Kopf) -> (String, String) {
-    let features = "features = [\"cli\", \"metrics\", \"mimalloc\", \"schemars\", \"web\"]";
+    let features = format!("features = {FEATURES:?}");
     // A single file takes exactly the version of this program; a crate has a lock file.
     let source = |(key, value): (&String, &toml::Value)| match value {
         toml::Value::String(text) if key == "version" => {
@@ -298,7 +298,7 @@ mod tests {
         assert!(files.contains_key("src/main.rs"));
         // Neither the build nor the ignored files may lack a file that the crate names.
         let ignored: Vec<_> = files[".dockerignore"].lines().collect();
-        assert_eq!(ignored, ["/.git", "/target"]);
+        assert_eq!(ignored, ["/.cargo", "/.git", "/target"]);
         for named in ["sample.yaml", "src/lib.rs", "src/tests.rs", "src/main.rs"] {
             assert!(files["README.md"].contains(named) && files.contains_key(named), "{named}");
         }

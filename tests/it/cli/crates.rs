@@ -1,10 +1,11 @@
 //! Crates: the generated program for each, built with a stub of kopf-rs that only prints how it was called.
 
-use std::io::Read as _;
-use std::net::TcpListener;
 use std::process::Command;
 
 use kopf_rs_tests::Program;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use super::{Folder, PATIENCE, ended, kopf_rs};
 
@@ -21,6 +22,8 @@ metrics = []
 mimalloc = []
 more = []
 k8s-latest = []
+schemars = []
+testing = []
 [workspace]
 "#;
 
@@ -83,16 +86,17 @@ async fn builds_end_with_the_program() {
         .file("op/src/lib.rs", "")
         .file("op/build.rs", STUCK);
     for (mut command, code) in [(run(&folder, &["op"]), 143), (dev(&folder, &["op"]), 0)] {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-        command.env("PORT_OF_TEST", listener.local_addr().expect("it has an address").port().to_string());
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
+        let address = listener.local_addr().expect("it has an address");
+        command.env("PORT_OF_TEST", address.port().to_string());
         let mut program = Program::start(command, PATIENCE);
-        let accepting = tokio::task::spawn_blocking(move || listener.accept());
-        let (mut script, _) = accepting.await.expect("no panic").expect("the build script connects");
+        let accepted = timeout(PATIENCE, listener.accept()).await;
+        let (mut script, _) = accepted.expect("the build script runs").expect("it connects");
         program.signal("TERM").await;
         // Waits for the end of all output, which cargo would keep open.
         assert_eq!(program.ended().await.code(), Some(code));
-        let left = tokio::task::spawn_blocking(move || script.read_to_end(&mut Vec::new()));
-        left.await.expect("no panic").expect("the build script is gone");
+        let left = timeout(PATIENCE, script.read_to_end(&mut Vec::new())).await;
+        left.expect("the build script has ended").expect("its connection is closed");
     }
 }
 
