@@ -6,7 +6,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Command, FromArgMatches, Parser, Subcommand as Subcommands};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand as Subcommands};
+use kopf_rs_flags::forwarded::{Receiver, forwarded};
 use kopf_rs_flags::task::Task;
 use kopf_rs_flags::{EXPLAINED, Flags};
 
@@ -261,6 +262,29 @@ pub(crate) struct AddPlace {
     pub(crate) path: PathBuf,
 }
 
+/// The id of the arguments after `--`.
+const PROGRAM_ARGS: &str = "program_args";
+
+/// The arguments for the operator's program.
+#[derive(Debug)]
+pub(crate) struct Forwarded {
+    /// Flags of every operator.
+    pub(crate) operator: Vec<OsString>,
+    /// Flags of this program.
+    pub(crate) program: Vec<OsString>,
+}
+
+impl Forwarded {
+    /// Returns all arguments, after a check of those that every operator has: ends this program if the operator would refuse them. `name` is
+    /// the subcommand.
+    pub(crate) fn checked(self, name: &str) -> Vec<OsString> {
+        if let Err(usage) = check(name, &self.operator) {
+            usage.exit();
+        }
+        [self.operator, self.program].concat()
+    }
+}
+
 /// `kopf-rs run`
 #[derive(Args, Debug)]
 pub(crate) struct Run {
@@ -271,6 +295,9 @@ pub(crate) struct Run {
     /// "//! ```".
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    /// Arguments for the program's own flags, as declared by `kopf_rs::main!(flags = ..)`
+    #[arg(last = true, value_name = "PROGRAM'S FLAGS")]
+    pub(crate) program_args: Vec<OsString>,
     #[command(flatten)]
     pub(crate) build: BuildFlags,
     #[command(flatten)]
@@ -309,6 +336,9 @@ pub(crate) struct Why {
     /// which namespaces the operator serves
     #[arg(value_name = "PATH]... [KIND/NAME", required = true, num_args = 1.., group = EXPLAINED)]
     pub(crate) paths_and_object: Vec<OsString>,
+    /// Arguments for the program's own flags, as declared by `kopf_rs::main!(flags = ..)`
+    #[arg(last = true, value_name = "PROGRAM'S FLAGS")]
+    pub(crate) program_args: Vec<OsString>,
     #[command(flatten)]
     pub(crate) build: BuildFlags,
     #[command(flatten)]
@@ -380,6 +410,7 @@ impl Why {
         let object = words.pop().unwrap_or_default();
         let run = Run {
             paths: words.into_iter().map(PathBuf::from).collect(),
+            program_args: self.program_args,
             build: self.build,
             flags: self.flags,
         };
@@ -399,6 +430,13 @@ impl Network {
     pub(crate) fn is_offline(self) -> bool {
         self.offline || self.frozen
     }
+}
+
+/// Returns the arguments for the operator's program: the operator's flags among the given ones, and what follows `--`, which only that program
+/// can check.
+pub(crate) fn for_program(matches: &ArgMatches) -> Forwarded {
+    let program = matches.get_many::<OsString>(PROGRAM_ARGS).into_iter().flatten().cloned();
+    Forwarded { operator: forwarded(matches, Receiver::Process), program: program.collect() }
 }
 
 /// Rejects, before the build, flags that the operator would reject after it. `name` is the subcommand.
@@ -427,7 +465,8 @@ mod tests {
 
     fn split(line: &str) -> (Vec<PathBuf>, String) {
         let matches = parse(&format!("run {line}")).expect("a line that clap takes");
-        let args = forwarded(&matches, Receiver::Process).join(" ".as_ref());
+        let Forwarded { operator, program } = for_program(&matches);
+        let args = [operator, program].concat().join(" ".as_ref());
         let run = Run::from_arg_matches(&matches).expect("the flags of a run");
         (run.paths, args.into_string().expect("text"))
     }
@@ -450,7 +489,9 @@ mod tests {
             ("--embedded a --apply a --kopf-path k", &["a"], "--embedded=0 --apply=a"),
             ("--apply - a --once", &["a"], "--apply=- --once"),
             ("--once --timeout 3s a", &["a"], "--once --timeout=3s"),
-            ("--embedded=80 -A -- -strange", &["-strange"], "--all-namespaces --embedded=80"),
+            ("--embedded=80 -A ./-strange", &["./-strange"], "--all-namespaces --embedded=80"),
+            ("a --once -- --db-url x b", &["a"], "--once --db-url x b"),
+            ("-- --once", &[], "--once"),
             ("--log-prefix a --log-format json", &["a"], "--log-format=json --log-prefix"),
             ("--lease a", &["a"], "--lease"),
         ] {
@@ -471,7 +512,8 @@ mod tests {
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
-        let matches = parse("why ./app -n team widgets/mine --if spec.size=3").expect("an object");
+        let matches = parse("why ./app -n team widgets/mine --if spec.size=3 -- -x 1").expect("an object");
+        assert_eq!(for_program(&matches).program, ["-x", "1"]);
         let why = Why::from_arg_matches(&matches).expect("the flags of why");
         let (run, object) = why.split();
         assert_eq!(run.paths, [PathBuf::from("./app")]);

@@ -27,14 +27,12 @@ mod terminal;
 mod workspace;
 
 use std::error::Error;
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
-use kopf_rs_flags::forwarded::{Receiver, forwarded};
 
 use crate::add::AddError;
-use crate::args::{Cli, Manifests, Run, Subcommand};
+use crate::args::{Cli, Forwarded, Manifests, Run, Subcommand};
 use crate::cargo::CargoError;
 use crate::dev::DevError;
 use crate::new::NewError;
@@ -47,7 +45,7 @@ fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|usage| usage.exit());
     let operator_args = || {
         let (_, of_subcommand) = matches.subcommand().expect("clap demands one");
-        forwarded(of_subcommand, Receiver::Process)
+        args::for_program(of_subcommand)
     };
     let is_dev = matches!(cli.command, Subcommand::Dev(_));
     if !is_dev && let Err(error) = processes::end_with_builds() {
@@ -56,10 +54,9 @@ fn main() -> ExitCode {
     let ended = match cli.command {
         Subcommand::New(args) => new::new(&args).map(|()| ExitCode::SUCCESS),
         Subcommand::Add(args) => add::add(&args).map(|()| ExitCode::SUCCESS).map_err(Into::into),
-        Subcommand::Run(run) => start("run", &run, &operator_args()),
+        Subcommand::Run(run) => run::run(&run, &operator_args().checked("run")),
         Subcommand::Dev(dev) => {
-            let operator_args = operator_args();
-            checked("dev", &operator_args);
+            let operator_args = operator_args().checked("dev");
             dev::dev(*dev, operator_args)
         }
         Subcommand::Manifests(args) => {
@@ -72,8 +69,8 @@ fn main() -> ExitCode {
         Subcommand::Why(why) => {
             let (run, object) = why.split();
             let mut operator_args = operator_args();
-            operator_args.extend(["--why".into(), object]);
-            start("why", &run, &operator_args)
+            operator_args.operator.extend(["--why".into(), object]);
+            run::run(&run, &operator_args.checked("why"))
         }
         Subcommand::Task(_) => run::do_task(typed.get(1..).unwrap_or_default()),
         Subcommand::ApiServer(_) => server::run(typed.get(2..).unwrap_or_default()),
@@ -92,38 +89,17 @@ fn start_as(
     run_it: RunIt,
     name: &str,
     run: &Run,
-    mut operator_args: Vec<OsString>,
+    mut args: Forwarded,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let flag = OsString::from(format!("--{name}"));
-    if !operator_args.contains(&flag) {
-        operator_args.push(flag);
+    if !args.operator.contains(&flag) {
+        args.operator.push(flag);
     }
-    start_by(run_it, name, run, &operator_args)
+    run_it(run, &args.checked(name))
 }
 
 /// Builds handlers, and lets the operator do something.
 type RunIt = fn(&Run, &[OsString]) -> Result<ExitCode, Box<dyn Error>>;
-
-fn start(name: &str, run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
-    start_by(run::run, name, run, operator_args)
-}
-
-fn start_by(
-    run_it: RunIt,
-    name: &str,
-    run: &Run,
-    operator_args: &[OsString],
-) -> Result<ExitCode, Box<dyn Error>> {
-    checked(name, operator_args);
-    run_it(run, operator_args)
-}
-
-/// Ends this program if the operator would refuse its flags.
-fn checked(name: &str, operator_args: &[OsString]) {
-    if let Err(usage) = args::check(name, operator_args) {
-        usage.exit();
-    }
-}
 
 /// Returns the same exit codes as an operator: 2 for invalid input, 1 for a failure.
 fn code_of(error: &(dyn Error + 'static)) -> ExitCode {

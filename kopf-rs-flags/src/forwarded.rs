@@ -26,39 +26,61 @@ pub enum Receiver {
 /// Returns the given flags that the operator needs, each as one token.
 #[must_use]
 pub fn forwarded(matches: &ArgMatches, to: Receiver) -> Vec<OsString> {
-    let mut flags = Flags::augment_args(Command::new("operator").disable_help_flag(true));
-    flags.build();
+    let flags = Flags::augment_args(Command::new("operator").disable_help_flag(true));
     let withheld = withheld(to);
-    let mut forwarded = Vec::new();
-    for arg in flags.get_arguments() {
-        let (id, Some(long)) = (arg.get_id().as_str(), arg.get_long()) else {
-            continue;
-        };
-        let is_given = match matches.value_source(id) {
-            Some(ValueSource::CommandLine) => true,
-            Some(ValueSource::EnvVariable) => to == Receiver::Pod,
-            _ => false,
-        };
-        if !is_given || withheld.contains(id) {
+    tokens(flags, matches, |id, source| {
+        let is_read_there = source == ValueSource::EnvVariable && to == Receiver::Process;
+        !is_read_there && !withheld.contains(id)
+    })
+}
+
+/// Returns the arguments of the command among those that were typed, each as one token. Values of environment variables are not among them.
+#[must_use]
+pub fn typed(command: Command, matches: &ArgMatches) -> Vec<OsString> {
+    tokens(command, matches, |_, source| source == ValueSource::CommandLine)
+}
+
+/// Returns the arguments of the command that have a value from the command line or from an environment variable, and that the function selects
+/// by their id and by the source of the value.
+fn tokens(
+    mut command: Command,
+    matches: &ArgMatches,
+    is_wanted: impl Fn(&str, ValueSource) -> bool,
+) -> Vec<OsString> {
+    // Decides which arguments take values.
+    command.build();
+    let mut tokens = Vec::new();
+    for arg in command.get_arguments() {
+        let id = arg.get_id().as_str();
+        let source = matches.value_source(id).filter(|it| *it != ValueSource::DefaultValue);
+        if !source.is_some_and(|source| is_wanted(id, source)) {
             continue;
         }
+        let (name, mark) = match (arg.get_long(), arg.get_short()) {
+            (Some(long), _) => (format!("--{long}"), "="),
+            (None, Some(short)) => (format!("-{short}"), ""),
+            (None, None) => (String::new(), ""),
+        };
         let values = arg.get_num_args().unwrap_or_default();
         if !values.takes_values() {
-            // A variable may contain `false`.
-            let is_on = matches.get_one::<bool>(id) == Some(&true);
-            forwarded.extend(is_on.then(|| format!("--{long}").into()));
+            // A variable may contain `false`; a flag that counts is repeated.
+            let times = match matches.try_get_one::<bool>(id) {
+                Ok(is_on) => usize::from(is_on == Some(&true)),
+                Err(_) => matches.get_count(id).into(),
+            };
+            tokens.extend(std::iter::repeat_n(OsString::from(&name), times));
             continue;
         }
         for value in matches.get_raw(id).into_iter().flatten() {
-            let mut token = OsString::from(format!("--{long}"));
+            let mut token = OsString::from(&name);
             if !value.is_empty() || values.min_values() > 0 {
-                token.push("=");
+                token.push(mark);
                 token.push(value);
             }
-            forwarded.push(token);
+            tokens.push(token);
         }
     }
-    forwarded
+    tokens
 }
 
 /// Returns the ids of flags that this program does not get.

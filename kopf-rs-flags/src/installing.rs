@@ -12,6 +12,7 @@ pub(crate) const TASKS: [&str; 3] = ["install", "upgrade", "uninstall"];
 
 /// `--install` and its siblings.
 #[derive(Args, Clone, Copy, Debug, Default)]
+#[group(skip)]
 #[command(next_help_heading = "Installing the operator")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct InstallingFlags {

@@ -24,8 +24,10 @@ pub mod pause;
 pub mod task;
 pub mod webhooks;
 
-/// The parsed flags. One field group per heading of the help.
+/// The parsed flags. One field group per heading of the help. No type forms a group of clap (`skip`), because clap would name it after the
+/// type, and a program may give that name to the type of its own flags.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 #[command(group = ArgGroup::new(INSTALLS).args(TASKS).multiple(true))]
 #[command(group = ArgGroup::new(TIMED).args(TASKS).arg("once").multiple(true))]
 pub struct Flags {
@@ -69,6 +71,7 @@ pub struct Flags {
 
 /// `-A`, `-n`.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 #[command(next_help_heading = "Scope")]
 pub struct ScopeFlags {
     /// Serve the whole cluster (the default)
@@ -82,6 +85,7 @@ pub struct ScopeFlags {
 
 /// `--kubeconfig`, `--context`.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 pub struct ConnectionFlags {
     /// Use this kubeconfig file instead of $KUBECONFIG, ~/.kube/config or the Pod's service account
     #[arg(long, value_name = "FILE")]
@@ -93,6 +97,7 @@ pub struct ConnectionFlags {
 
 /// Selects the cluster.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 #[command(next_help_heading = "Cluster")]
 pub struct ClusterFlags {
     /// Selects the connection.
@@ -121,6 +126,7 @@ pub struct ClusterFlags {
 
 /// Configures the operator's state on objects.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 #[command(next_help_heading = "State on objects")]
 pub struct StateFlags {
     /// The operator's name: it keeps its state on objects under NAME.kopf.rs, so operators for the same objects need different names
@@ -134,6 +140,7 @@ pub struct StateFlags {
 
 /// `--settings`.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 #[command(next_help_heading = "Settings")]
 pub struct SettingsFlags {
     /// Take settings from this YAML file, such as `queueing: {worker_limit: 10}`; variables such as `KOPF_RS_QUEUEING_WORKER_LIMIT`
@@ -151,6 +158,7 @@ pub struct SettingsFlags {
 
 /// `--standalone` and its siblings.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 #[command(next_help_heading = "Several operators for the same objects")]
 pub struct PeeringFlags {
     /// Ignore other operators, and do not announce this one
@@ -191,6 +199,7 @@ impl PeeringFlags {
 
 /// `--lease`.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 #[command(next_help_heading = "Several instances of this operator")]
 pub struct LeaseFlags {
     /// Work only while this instance holds the Lease of this name, and be a standby otherwise: for a Deployment with several replicas
@@ -209,6 +218,7 @@ pub struct LeaseFlags {
 
 /// Configures the health endpoints.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 #[command(next_help_heading = "Health")]
 pub struct HealthFlags {
     /// Answer probes at this URL, such as `http://0.0.0.0:8080/healthz`, and at /livez, /readyz, /readyz/webhooks and /statusz of the same port; with --why, ask
@@ -241,6 +251,7 @@ pub const EXPLAINED: &str = "explained";
 
 /// `--why`.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 #[command(next_help_heading = "Explaining an object")]
 pub struct WhyFlags {
     /// Explain the state of this object, the event that it waits for, and the filters that exclude it, and exit without calls or writes.
@@ -259,6 +270,7 @@ pub struct WhyFlags {
 
 /// `-o`.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 #[command(next_help_heading = "Printing")]
 pub struct OutputFlags {
     /// With --manifests, write files into this folder instead of printing; with --why, the format: text (the default) or json
@@ -278,6 +290,7 @@ pub enum Output {
 
 /// `-v`, `-d`, `-q`, `--log-format` and its siblings.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 #[command(next_help_heading = "Logging (to stderr)")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct LogFlags {

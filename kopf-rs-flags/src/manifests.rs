@@ -10,6 +10,7 @@ use crate::{ConnectionFlags, HealthFlags};
 
 /// `--manifests` and its siblings.
 #[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
 #[command(next_help_heading = "Printing manifests")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct ManifestsFlags {

@@ -39,6 +39,8 @@ pub use crate::object::selector::named::{NamesResource, either};
 pub use crate::object::selector::{Selector, SelectorError, SelectorName};
 
 #[cfg(feature = "cli")]
+pub use crate::cli::own_flags::NoFlags;
+#[cfg(feature = "cli")]
 pub use crate::cli::run_program;
 
 #[cfg(feature = "mimalloc")]

@@ -12,6 +12,7 @@ mod install;
 pub(crate) mod lines;
 mod manifests;
 pub(crate) mod observing;
+pub(crate) mod own_flags;
 mod packaging;
 mod pause;
 mod printing;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use clap::{Args, Command, FromArgMatches, Parser};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Parser};
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use kopf_rs_flags::forwarded::{Receiver, forwarded};
@@ -44,10 +45,12 @@ use crate::cli::embedded::{Embedded, LOCAL_SERVER, RUN_FOLDER};
 #[cfg(feature = "embedded")]
 use crate::cli::install::run as install;
 use crate::cli::manifests::{Manifest, ManifestError};
+use crate::cli::own_flags::OwnFlags;
 use crate::cli::printing::Printing;
 use crate::cli::signals::FirstSignal;
 use crate::cluster::connect::Connection;
 use crate::cluster::{Client, Cluster};
+use crate::handler::extract::State;
 use crate::handler::registry::{Registry, RegistryError};
 use crate::operator::crash_notes_path::{EndNote, NotesAt};
 use crate::operator::run::preparation::Preparation;
@@ -87,20 +90,58 @@ nothing was started; 130 and 143 ended by a second SIGINT or SIGTERM.";
 /// kopf_rs::main!(state = connect().await?);
 /// ```
 ///
+/// # Flags of the program
+///
+/// `flags = MyFlags`, after the crates, adds the flags of a type that derives `clap::Args`. `--help` lists them under their own heading.
+/// They are parsed together with all others, before the operator starts. The expressions of `state = ..` use them as the variable `flags`,
+/// and handlers take them as `State<MyFlags>`. The program needs the crate `clap` with the feature `derive`.
+///
+/// ```no_run
+/// use kopf_rs::prelude::*;
+///
+/// #[derive(clap::Args)]
+/// struct MyFlags {
+///     /// The address of the database
+///     #[arg(long, env = "DB_URL", default_value = "db.local")]
+///     db_url: String,
+/// }
+///
+/// struct Db { url: String }
+///
+/// async fn connect(flags: &MyFlags) -> std::io::Result<Db> {
+///     Ok(Db { url: flags.db_url.clone() })
+/// }
+///
+/// #[on_create("kopfexamples")]
+/// async fn create_fn(db: State<Db>, #[inject] flags: State<MyFlags>) {
+///     info!("the database is at {}, as asked by --db-url {}", db.url, flags.db_url);
+/// }
+///
+/// kopf_rs::main!(flags = MyFlags, state = connect(&flags).await?);
+/// ```
+///
+/// `kopf-rs run` and `kopf-rs manifests` pass the arguments after `--` to the program: `kopf-rs run . -- --db-url db.example.com`. Printed
+/// manifests contain the flags that were typed. `--why` connects to nothing but the cluster, so it demands none of them.
+///
+/// The program ends with exit code 2 if one of its flags has the name of a flag of every operator.
+///
+/// # The name
+///
 /// The operator gets the name of the package, and stores its state on objects under `{name}.kopf.rs`. The feature
 /// `mimalloc` makes mimalloc the program's allocator.
 #[macro_export]
 macro_rules! main {
     ($($given:tt)*) => {
-        $crate::__kopf_main!([] [] $($given)*);
+        $crate::__kopf_main!([] [] [] $($given)*);
     };
 }
 
-/// Parses the arguments of [`main!`](crate::main) one by one: first crates of handlers, then values for `State<T>`.
+/// Parses the arguments of [`main!`](crate::main) one by one: first crates of handlers, then the type of the program's flags, then values for
+/// `State<T>`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kopf_main {
-    ([$($handlers:ident)*] [$($state:expr,)*]) => {
+    ([$($handlers:ident)*] [$flags:ident: $type:ty] [$($state:expr,)*]) => {
         $(extern crate $handlers as _;)*
 
         $crate::__kopf_allocator!();
@@ -109,22 +150,34 @@ macro_rules! __kopf_main {
             $crate::__private::run_program(
                 ::core::env!("CARGO_PKG_NAME"),
                 ::core::env!("CARGO_PKG_VERSION"),
-                async |operator| {
+                async |operator, $flags: $crate::State<$type>| {
+                    let _ = &$flags;
                     $(let operator = $crate::Operator::with(operator, $state);)*
                     ::core::result::Result::Ok(operator)
                 },
             )
         }
     };
-    ([$($handlers:ident)*] [$($states:expr,)*] state = $state:expr $(, $($rest:tt)*)?) => {
-        $crate::__kopf_main!([$($handlers)*] [$($states,)* $state,] $($($rest)*)?);
+    ([$($handlers:ident)*] [] [$($states:expr,)*]) => {
+        $crate::__kopf_main!([$($handlers)*] [_flags: $crate::__private::NoFlags] [$($states,)*]);
     };
-    ([$($handlers:ident)*] [] $handler:ident $(, $($rest:tt)*)?) => {
-        $crate::__kopf_main!([$($handlers)* $handler] [] $($($rest)*)?);
+    ([$($handlers:ident)*] [$($flags:tt)*] [$($states:expr,)*] state = $state:expr $(, $($rest:tt)*)?) => {
+        $crate::__kopf_main!([$($handlers)*] [$($flags)*] [$($states,)* $state,] $($($rest)*)?);
+    };
+    // Takes the word `flags` twice: as the user's identifier, which the expressions of `state = ..` may name, and to compare it.
+    ([$($handlers:ident)*] [] [] $word:ident = $($rest:tt)*) => {
+        $crate::__kopf_main!(@flags $word [$($handlers)*] $word = $($rest)*);
+    };
+    (@flags $word:ident [$($handlers:ident)*] flags = $type:ty $(, $($rest:tt)*)?) => {
+        $crate::__kopf_main!([$($handlers)*] [$word: $type] [] $($($rest)*)?);
+    };
+    ([$($handlers:ident)*] [] [] $handler:ident $(, $($rest:tt)*)?) => {
+        $crate::__kopf_main!([$($handlers)* $handler] [] [] $($($rest)*)?);
     };
     ($($other:tt)*) => {
         ::core::compile_error!(
-            "expected crates with handlers, then values for `State<T>`: kopf_rs::main!(my_handlers, state = connect().await?)"
+            "expected crates with handlers, then the type of the program's flags, then values for `State<T>`: \
+             kopf_rs::main!(my_handlers, flags = MyFlags, state = connect(&flags).await?)"
         );
     };
 }
@@ -153,36 +206,62 @@ macro_rules! __kopf_allocator {
 /// `main`.
 #[must_use]
 pub fn main() -> ExitCode {
-    start(None, "operator", env!("CARGO_PKG_VERSION"), Box::new(unchanged))
+    start(Program::bare(None, "operator", env!("CARGO_PKG_VERSION")))
 }
 
 /// Runs an operator with this name and version, as [`main!`](crate::main) does.
 #[must_use]
 pub fn run(name: &'static str, version: &'static str) -> ExitCode {
-    start(Some(name), name, version, Box::new(unchanged))
+    start(Program::bare(Some(name), name, version))
 }
 
 /// Equips an operator with values for its handlers, before it starts. A boxed function, because each generic caller would contain the
 /// code of the whole operator once more.
-type Equip<'a> = Box<dyn FnOnce(Operator) -> LocalBoxFuture<'a, Result<Operator, Box<dyn Error>>> + 'a>;
+type Equip<'a> =
+    Box<dyn FnOnce(Operator, ArgMatches) -> LocalBoxFuture<'a, Result<Operator, Box<dyn Error>>> + 'a>;
 
-fn unchanged(operator: Operator) -> LocalBoxFuture<'static, Result<Operator, Box<dyn Error>>> {
-    std::future::ready(Ok(operator)).boxed_local()
+/// The program that starts, and its additions to the operator.
+struct Program<'a> {
+    /// The name of the operator, unless it is that of the handlers' package.
+    name: Option<&'static str>,
+    title: &'static str,
+    version: &'static str,
+    flags: OwnFlags,
+    equip: Equip<'a>,
 }
 
-/// Called by [`main!`](crate::main), which also sets the allocator, and registers values for the handlers.
+impl Program<'_> {
+    /// Returns a program that adds nothing.
+    fn bare(name: Option<&'static str>, title: &'static str, version: &'static str) -> Self {
+        let equip = |operator, _| std::future::ready(Ok(operator)).boxed_local();
+        Self { name, title, version, flags: OwnFlags::none(), equip: Box::new(equip) }
+    }
+}
+
+/// Called by [`main!`](crate::main), which also sets the allocator, and registers values for the handlers. `F` has the program's flags.
 #[doc(hidden)]
 #[must_use]
-pub fn run_program(
+pub fn run_program<F: Args + Send + Sync + 'static>(
     name: &'static str,
     version: &'static str,
-    equip: impl AsyncFnOnce(Operator) -> Result<Operator, Box<dyn Error>>,
+    equip: impl AsyncFnOnce(Operator, State<F>) -> Result<Operator, Box<dyn Error>>,
 ) -> ExitCode {
-    let equip = |operator: Operator| {
+    let equip = |operator: Operator, typed: ArgMatches| {
         let operator = if cfg!(feature = "mimalloc") { operator.on_mimalloc() } else { operator };
-        equip(operator).boxed_local()
+        async move {
+            let flags = F::from_arg_matches(&typed).unwrap_or_else(|usage| usage.exit());
+            let flags = State::from(flags);
+            equip(operator.with_shared(&flags), flags).await
+        }
+        .boxed_local()
     };
-    start(Some(name), name, version, Box::new(equip))
+    start(Program {
+        name: Some(name),
+        title: name,
+        version,
+        flags: OwnFlags::of::<F>(),
+        equip: Box::new(equip),
+    })
 }
 
 /// Runs a task that needs no handlers: asks running operators to pause or resume (`kopf-rs freeze` and
@@ -209,28 +288,24 @@ pub fn do_task() -> ExitCode {
     }
 }
 
-fn start(name: Option<&str>, title: &'static str, version: &'static str, equip: Equip<'_>) -> ExitCode {
-    let mut command = command(title, version);
-    let matches = command.clone().get_matches();
-    let parsed = Flags::from_arg_matches(&matches).and_then(|flags| {
+fn start(program: Program<'_>) -> ExitCode {
+    let command = program.flags.beside(command(program.title, program.version));
+    let mut command = match command {
+        Ok(command) => command,
+        Err(clash) => {
+            eprintln!("error: {clash}");
+            return ExitCode::from(WRONG_USAGE);
+        }
+    };
+    let typed = command.clone().get_matches();
+    let parsed = Flags::from_arg_matches(&typed).and_then(|flags| {
         let env = |key: &str| std::env::var_os(key);
         flags.checked(&env, &mut command)
     });
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
-    let service = flags.state.name.as_deref().unwrap_or(title);
+    let service = flags.state.name.as_deref().unwrap_or(program.title);
     log_and_trace(service, &flags, || {
-        let printing = || Printing {
-            flags: &flags,
-            scope: &scope,
-            args: text(forwarded(&matches, Receiver::Pod)),
-            version,
-            operator: &|scope: &Scope| operator(name, &flags, scope.clone()),
-        };
-        let ended = match flags.installing.task() {
-            Some(task) => install(&printing(), task),
-            None if flags.manifests.manifests => printing::print(&printing()),
-            None => serve(name, &flags, &scope, equip),
-        };
+        let ended = serve(program, &flags, &scope, typed);
         ended.unwrap_or_else(|error| {
             complain(error.as_ref(), flags.log.log_format);
             code_of(error.as_ref())
@@ -238,21 +313,39 @@ fn start(name: Option<&str>, title: &'static str, version: &'static str, equip: 
     })
 }
 
-fn text(args: Vec<OsString>) -> Vec<String> {
-    args.into_iter().map(|it| it.to_string_lossy().into_owned()).collect()
+/// Returns arguments as texts, as manifests contain them.
+fn texts(args: Vec<OsString>) -> Result<Vec<String>, String> {
+    let text = |arg: OsString| {
+        arg.into_string()
+            .map_err(|arg| format!("the flag {} cannot be part of a manifest: expected UTF-8", arg.display()))
+    };
+    args.into_iter().map(text).collect()
 }
 
 fn serve(
-    name: Option<&str>,
+    program: Program<'_>,
     flags: &Flags,
     scope: &Scope,
-    equip: Equip<'_>,
+    typed: ArgMatches,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let operator = operator(name, flags, scope.clone())?;
+    let task = flags.installing.task();
+    if task.is_some() || flags.manifests.manifests {
+        let args = [forwarded(&typed, Receiver::Pod), program.flags.typed(&typed)].concat();
+        let printing = Printing {
+            flags,
+            scope,
+            args: texts(args)?,
+            version: program.version,
+            operator: &|scope: &Scope| operator(program.name, flags, scope.clone()),
+        };
+        return task.map_or_else(|| printing::print(&printing), |task| install(&printing, task));
+    }
+    let operator = operator(program.name, flags, scope.clone())?;
     if let Some(object) = &flags.why.why {
         return why::explain(operator, object, flags);
     }
-    session(operator, &flags.cluster, equip)
+    let equip = program.equip;
+    session(operator, &flags.cluster, Box::new(|operator| equip(operator, typed)))
 }
 
 /// The feature has the server that says which kinds there are before their definitions are installed.
@@ -330,8 +423,15 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
     }
 }
 
+/// Adds the program's values to its operator.
+type Equipping<'a> = Box<dyn FnOnce(Operator) -> LocalBoxFuture<'a, Result<Operator, Box<dyn Error>>> + 'a>;
+
 /// Reports errors that need no cluster before connecting to one.
-fn session(operator: Operator, flags: &ClusterFlags, equip: Equip<'_>) -> Result<ExitCode, Box<dyn Error>> {
+fn session(
+    operator: Operator,
+    flags: &ClusterFlags,
+    equip: Equipping<'_>,
+) -> Result<ExitCode, Box<dyn Error>> {
     let manifests = manifests::read(&flags.apply)?;
     let note = EndNote::default();
     let end = End::watch(flags, note.clone())?;

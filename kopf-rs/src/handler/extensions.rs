@@ -19,7 +19,11 @@ type Value = Arc<dyn Any + Send + Sync>;
 impl Extensions {
     /// Stores `value`, and drops the former value of its type.
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
-        self.given.insert(TypeId::of::<T>(), Arc::new(value));
+        self.share(Arc::new(value));
+    }
+    /// Stores a value that is also kept elsewhere.
+    pub(crate) fn share<T: Send + Sync + 'static>(&mut self, value: Arc<T>) {
+        self.given.insert(TypeId::of::<T>(), value);
     }
     /// Returns a layer on top of this map, in which every lookup of `T` calls `make`.
     pub(crate) fn making<T: Send + Sync + 'static>(

@@ -139,6 +139,14 @@ pub struct State<T> {
 
 // === impl State ===
 
+impl<T> State<T> {
+    /// Returns the shared value. An associated function, because a method could shadow one of `T`.
+    #[cfg(feature = "cli")]
+    pub(crate) fn shared(this: &Self) -> Arc<T> {
+        Arc::clone(&this.value)
+    }
+}
+
 impl<T> Deref for State<T> {
     type Target = T;
     fn deref(&self) -> &T {

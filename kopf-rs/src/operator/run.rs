@@ -27,6 +27,8 @@ use crate::engine::triggers::Triggers;
 use crate::handler::cause::CauseContext;
 use crate::handler::definition::Handler;
 use crate::handler::extensions::Extensions;
+#[cfg(feature = "cli")]
+use crate::handler::extract::State;
 use crate::handler::logger::Logger;
 use crate::handler::memo::Memo;
 use crate::handler::registry::{Registry, RegistryError};
@@ -131,7 +133,7 @@ pub enum OperatorError {
     Registry(#[from] RegistryError),
     /// Handlers ask for values that the operator was not given. One line for each.
     #[error(
-        "{}\n  give it one by `kopf_rs::main!(state = ..)` in the program, or by `Operator::with`; `kopf-rs run` cannot give values to a \
+        "{}\n  give it one by `kopf_rs::main!(state = ..)` in the program (flags by `flags = ..`), or by `Operator::with`; `kopf-rs run` cannot give values to a \
          library or a single file: write a program with `kopf_rs::main!`, which `kopf-rs run` can run", .0.join("\n")
     )]
     MissingState(Vec<String>),
@@ -224,6 +226,13 @@ impl Operator {
     #[must_use]
     pub fn with<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
+        self
+    }
+
+    /// Adds a value that the program keeps, too.
+    #[cfg(feature = "cli")]
+    pub(crate) fn with_shared<T: Send + Sync + 'static>(mut self, value: &State<T>) -> Self {
+        self.extensions.share(State::shared(value));
         self
     }
 

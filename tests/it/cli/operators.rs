@@ -311,31 +311,37 @@ async fn the_embedded_server_can_be_looked_into() {
     assert!(!std::path::Path::new(file).exists(), "{file} is left behind");
 }
 
-/// A handler that requires state values, and a program that provides them.
+/// A handler that requires state values and the program's flags, and a program that provides them.
 const STATE: &str = r#"
+#[derive(clap::Args)]
+struct Flags {
+    #[arg(long)]
+    db_url: String,
+}
+
 struct Db {
     url: String,
 }
 
-async fn connect() -> std::io::Result<Db> {
-    Ok(Db { url: "db.local".to_owned() })
+async fn connect(flags: &Flags) -> std::io::Result<Db> {
+    Ok(Db { url: flags.db_url.clone() })
 }
 
 #[on_startup]
-async fn tell(db: State<Db>, #[inject] times: State<u32>, logger: Logger) {
-    info!(logger, "the database is at {}, {} times", db.url, *times);
+async fn tell(db: State<Db>, #[inject] times: State<u32>, #[inject] flags: State<Flags>, logger: Logger) {
+    info!(logger, "the database is at {}, {} times, by --db-url {}", db.url, *times, flags.db_url);
 }
 
-kopf_rs::main!(state = connect().await?, state = 7_u32);
+kopf_rs::main!(flags = Flags, state = connect(&flags).await?, state = 7_u32);
 "#;
 
 /// It chooses the features of the operators that `kopf-rs run` builds, so that kopf-rs is built once for all.
 #[tokio::test]
-async fn a_program_on_main_has_the_same_flags() {
+async fn a_program_on_main_has_the_same_flags_and_its_own() {
     let root = super::root().canonicalize().unwrap();
     let manifest = format!(
         "[package]\nname = \"on-main\"\nversion = \"1.2.3\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
-         kopf-rs = {{ path = \"{}/kopf-rs\", features = [\"cli\", \"embedded\", \"metrics\", \"mimalloc\"] }}\nserde_json = \"1\"\ntracing = \"0.1\"\n\
+         kopf-rs = {{ path = \"{}/kopf-rs\", features = [\"cli\", \"embedded\", \"metrics\", \"mimalloc\"] }}\nclap = {{ version = \"4\", features = [\"derive\"] }}\nserde_json = \"1\"\ntracing = \"0.1\"\n\
          [profile.dev]\ndebug = \"line-tables-only\"\n[profile.dev.package.\"*\"]\ndebug = false\n",
         root.display()
     );
@@ -351,7 +357,7 @@ async fn a_program_on_main_has_the_same_flags() {
     }
     let good = super::operators::folder().at("good");
     let args = ["run", &folder.at(""), "--embedded", "--apply", &good, "--once", "--log-format", "plain"];
-    let ran = ended(kopf_rs(&args)).await;
-    let texts = ["\n[default/good] Handler 'obey' succeeded.", "the database is at db.local, 7 times"];
-    ran.with(0, &texts);
+    let ran = ended(kopf_rs(&[&args[..], &["--", "--db-url", "db.local"]].concat())).await;
+    let told = "the database is at db.local, 7 times, by --db-url db.local";
+    ran.with(0, &["\n[default/good] Handler 'obey' succeeded.", told]);
 }
