@@ -12,7 +12,7 @@ Examples:
                                                 operators for the namespace team pause for ten minutes
   kopf-rs resume -P default -n team             or until this is said, by the same user on the same machine
 
-Operators of Kopf are asked as well. The operators must take part in a peering of this name: see --peering of `kopf-rs run`.
+Operators of Kopf are asked as well. The operators must take part in a peering of this name: see their flag --peering.
 
 Exit codes: 0 they are asked; 1 there is no such peering, or it cannot be written; 2 flags are wrong.";
 

@@ -1,4 +1,5 @@
-//! Tasks on a cluster that need no handlers: `kopf-rs freeze`, `kopf-rs resume` and `kopf-rs webhooks`.
+//! Tasks on a cluster that need no handlers: `kopf-rs freeze`, `kopf-rs resume` and `kopf-rs webhooks`. Programs of operators have the same
+//! commands.
 
 use clap::{Parser, Subcommand};
 

@@ -30,7 +30,7 @@ pub enum WebhooksTask {
 /// `clean`
 #[derive(Args, Clone, Debug)]
 pub struct Clean {
-    /// The name of the uninstalled operator, as for --name of `kopf-rs run`
+    /// The name of the uninstalled operator, as for its own flag --name
     #[arg(long, env = "KOPF_RS_NAME", value_name = "NAME", hide_env_values = true)]
     pub name: String,
     /// Only print the objects that would be removed

@@ -19,6 +19,7 @@ mod printing;
 mod signals;
 #[cfg(feature = "otel")]
 mod traces;
+mod tasks;
 mod webhooks;
 mod why;
 pub(crate) mod yaml;
@@ -266,16 +267,19 @@ pub fn run_program<F: Args + Send + Sync + 'static>(
 
 /// Runs a task that needs no handlers: asks running operators to pause or resume (`kopf-rs freeze` and
 /// `kopf-rs resume`), or removes an operator's configuration from the API server (`kopf-rs webhooks clean`). Return the
-/// exit code from `main`.
+/// exit code from `main`. Programs of [`main!`](crate::main) have the same commands.
 ///
 /// The exit code is 0 on success, 1 if there is no peering or if a write or removal fails, and 2 if the flags are
 /// invalid.
 #[must_use]
 pub fn do_task() -> ExitCode {
-    let task = TaskCommand::parse().task;
+    run_task(&TaskCommand::parse().task)
+}
+
+fn run_task(task: &Task) -> ExitCode {
     let log = task.logging();
     lines::install(log, None::<Identity>);
-    let done = match &task {
+    let done = match task {
         Task::Pause(pause) => pause::run(pause),
         Task::Webhooks(webhooks) => webhooks::clean(webhooks.clean()),
     };
@@ -289,7 +293,7 @@ pub fn do_task() -> ExitCode {
 }
 
 fn start(program: Program<'_>) -> ExitCode {
-    let command = program.flags.beside(command(program.title, program.version));
+    let command = program.flags.beside(command(program.name, program.title, program.version));
     let mut command = match command {
         Ok(command) => command,
         Err(clash) => {
@@ -300,6 +304,9 @@ fn start(program: Program<'_>) -> ExitCode {
     let typed = command.clone().get_matches();
     let parsed = Flags::from_arg_matches(&typed).and_then(|flags| {
         let env = |key: &str| std::env::var_os(key);
+    if typed.subcommand().is_some() {
+        return run_task(&Task::from_arg_matches(&typed).unwrap_or_else(|usage| usage.exit()));
+    }
         flags.checked(&env, &mut command)
     });
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
@@ -378,9 +385,9 @@ fn log_and_trace(_: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -> Exit
     run()
 }
 
-fn command(title: &'static str, version: &'static str) -> Command {
+fn command(name: Option<&'static str>, title: &'static str, version: &'static str) -> Command {
     let about = "A Kubernetes operator built on kopf-rs";
-    let command = Command::new(title).version(version).about(about);
+    let command = tasks::beside(Command::new(title).version(version).about(about), name, title);
     // The doc comment of the flags' type is for developers, so replace it.
     Flags::augment_args(command).about(about).long_about(None).bin_name(title).after_help(EXIT_CODES)
 }
@@ -705,7 +712,7 @@ mod tests {
 
     #[test]
     fn the_help_is_about_the_operator() {
-        let mut command = command("my-op", "1.2.3");
+        let mut command = command(Some("my-op"), "my-op", "1.2.3");
         let long = command.render_long_help().to_string();
         let short = command.render_help().to_string();
         for help in [long, short] {

@@ -24,7 +24,12 @@ scenarios! {
 
 /// `freeze` or `resume`, on the server of the test, with the words of `line`; `%` is the namespace of the test.
 async fn asked(test: &TestOperator, line: &str) -> Ended {
-    let mut command = Command::new(built_program("pause"));
+    asked_by("pause", test, line).await
+}
+
+/// The same by another program.
+async fn asked_by(program: &str, test: &TestOperator, line: &str) -> Ended {
+    let mut command = Command::new(built_program(program));
     let line = line.replace('%', test.cluster.namespace());
     command.args(line.split(' '));
     command.args(["--kubeconfig"]).arg(test.cluster.kubeconfig());
@@ -57,7 +62,8 @@ async fn a_request_to_pause_ends_with_its_lifetime(cluster: TestCluster) {
     let test = with_peering(cluster).await;
     let working = start(&test, creating(&test, "c"), |_| {});
     until_records(&test, 1).await;
-    asked(&test, "freeze -P default -n % -t 3 -i me").await.with(0, &[]);
+    // Programs of operators have the command, too.
+    asked_by("obey", &test, "freeze -P default -n % -t 3 -i me").await.with(0, &[]);
     test.line("Pausing operations in favour of [<Peer me: ").await;
     test.create("one", json!({})).await;
     test.line("Resuming operations after the pause.").await;
