@@ -7,9 +7,11 @@
 
 mod connecting;
 pub(crate) mod embedded;
+mod end;
 #[cfg(feature = "embedded")]
 mod install;
 pub(crate) mod lines;
+mod log_level;
 mod manifests;
 pub(crate) mod observing;
 pub(crate) mod own_flags;
@@ -17,9 +19,9 @@ mod packaging;
 mod pause;
 mod printing;
 mod signals;
+mod tasks;
 #[cfg(feature = "otel")]
 mod traces;
-mod tasks;
 mod webhooks;
 mod why;
 pub(crate) mod yaml;
@@ -29,8 +31,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Parser};
 use futures_util::FutureExt;
@@ -43,12 +43,14 @@ use tracing_subscriber::layer::Identity;
 
 use crate::cli::connecting::checked_connection;
 use crate::cli::embedded::{Embedded, LOCAL_SERVER, RUN_FOLDER};
+use crate::cli::end::End;
 #[cfg(feature = "embedded")]
 use crate::cli::install::run as install;
+use crate::cli::lines::Verbosity;
+use crate::cli::log_level::LogLevelSetting;
 use crate::cli::manifests::{Manifest, ManifestError};
 use crate::cli::own_flags::OwnFlags;
 use crate::cli::printing::Printing;
-use crate::cli::signals::FirstSignal;
 use crate::cluster::connect::Connection;
 use crate::cluster::{Client, Cluster};
 use crate::handler::extract::State;
@@ -302,17 +304,17 @@ fn start(program: Program<'_>) -> ExitCode {
         }
     };
     let typed = command.clone().get_matches();
-    let parsed = Flags::from_arg_matches(&typed).and_then(|flags| {
-        let env = |key: &str| std::env::var_os(key);
     if typed.subcommand().is_some() {
         return run_task(&Task::from_arg_matches(&typed).unwrap_or_else(|usage| usage.exit()));
     }
+    let parsed = Flags::from_arg_matches(&typed).and_then(|flags| {
+        let env = |key: &str| std::env::var_os(key);
         flags.checked(&env, &mut command)
     });
     let (flags, scope) = parsed.unwrap_or_else(|usage| usage.exit());
     let service = flags.state.name.as_deref().unwrap_or(program.title);
-    log_and_trace(service, &flags, || {
-        let ended = serve(program, &flags, &scope, typed);
+    log_and_trace(service, &flags, |verbosity| {
+        let ended = serve(program, &flags, &scope, typed, LogLevelSetting::new(verbosity));
         ended.unwrap_or_else(|error| {
             complain(error.as_ref(), flags.log.log_format);
             code_of(error.as_ref())
@@ -334,7 +336,10 @@ fn serve(
     flags: &Flags,
     scope: &Scope,
     typed: ArgMatches,
+    mut log_level: LogLevelSetting,
 ) -> Result<ExitCode, Box<dyn Error>> {
+    let settings = settings(flags)?;
+    log_level.apply(settings.logging.level);
     let task = flags.installing.task();
     if task.is_some() || flags.manifests.manifests {
         let args = [forwarded(&typed, Receiver::Pod), program.flags.typed(&typed)].concat();
@@ -343,16 +348,17 @@ fn serve(
             scope,
             args: texts(args)?,
             version: program.version,
-            operator: &|scope: &Scope| operator(program.name, flags, scope.clone()),
+            operator: &|scope: &Scope| operator(program.name, flags, scope.clone(), settings.clone()),
         };
         return task.map_or_else(|| printing::print(&printing), |task| install(&printing, task));
     }
-    let operator = operator(program.name, flags, scope.clone())?;
+    let operator = operator(program.name, flags, scope.clone(), settings)?;
     if let Some(object) = &flags.why.why {
         return why::explain(operator, object, flags);
     }
     let equip = program.equip;
-    session(operator, &flags.cluster, Box::new(|operator| equip(operator, typed)))
+    let following = settings_file(flags).map(|file| log_level.follow(file.clone()));
+    session(operator, &flags.cluster, Box::new(|operator| equip(operator, typed)), following)
 }
 
 /// The feature has the server that says which kinds there are before their definitions are installed.
@@ -364,14 +370,14 @@ fn install(_: &Printing<'_>, _: kopf_rs_flags::installing::Task) -> Result<ExitC
 
 /// Runs `run` with logging, and with traces if environment variables enable them.
 #[cfg(feature = "otel")]
-fn log_and_trace(service: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -> ExitCode {
+fn log_and_trace(service: &str, flags: &Flags, run: impl FnOnce(Verbosity) -> ExitCode) -> ExitCode {
     let (traces, trouble) = traces::Traces::begin(service);
     let layer = traces.as_ref().map(traces::Traces::layer);
-    lines::install(&flags.log, layer);
+    let verbosity = lines::install(&flags.log, layer);
     if let Some(trouble) = trouble {
         tracing::warn!("{trouble}");
     }
-    let code = run();
+    let code = run(verbosity);
     if let Some(traces) = traces {
         traces.end();
     }
@@ -380,9 +386,8 @@ fn log_and_trace(service: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -
 
 /// Runs `run` with logging.
 #[cfg(not(feature = "otel"))]
-fn log_and_trace(_: &str, flags: &Flags, run: impl FnOnce() -> ExitCode) -> ExitCode {
-    lines::install(&flags.log, None::<Identity>);
-    run()
+fn log_and_trace(_: &str, flags: &Flags, run: impl FnOnce(Verbosity) -> ExitCode) -> ExitCode {
+    run(lines::install(&flags.log, None::<Identity>))
 }
 
 fn command(name: Option<&'static str>, title: &'static str, version: &'static str) -> Command {
@@ -433,11 +438,12 @@ fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
 /// Adds the program's values to its operator.
 type Equipping<'a> = Box<dyn FnOnce(Operator) -> LocalBoxFuture<'a, Result<Operator, Box<dyn Error>>> + 'a>;
 
-/// Reports errors that need no cluster before connecting to one.
+/// Reports errors that need no cluster before connecting to one. `beside` runs as long as the operator.
 fn session(
     operator: Operator,
     flags: &ClusterFlags,
     equip: Equipping<'_>,
+    beside: Option<impl Future<Output = ()> + Send + 'static>,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let manifests = manifests::read(&flags.apply)?;
     let note = EndNote::default();
@@ -445,6 +451,9 @@ fn session(
     // A separate thread keeps watches, probes and the shutdown responsive even if handlers block their threads.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handlers = Builder::new_multi_thread().enable_all().build()?;
+    if let Some(beside) = beside {
+        runtime.spawn(beside);
+    }
     let operator = operator.handlers_on(handlers.handle().clone()).owning_the_process();
     let equipped = handlers.block_on(async {
         tokio::select! {
@@ -496,70 +505,27 @@ fn session(
     ended.map(|report| end.code(&report))
 }
 
-/// Decides when the operator ends, and with which exit code.
-struct End {
-    signal: FirstSignal,
-    once: bool,
-    /// With `--once`: the deadline, and the timeout that it was computed from.
-    timeout: Option<(tokio::time::Instant, Duration)>,
-    is_too_late: AtomicBool,
+fn settings_file(flags: &Flags) -> Option<&PathBuf> {
+    flags.settings.settings.as_ref().filter(|it| !it.as_os_str().is_empty())
 }
 
-impl End {
-    fn watch(flags: &ClusterFlags, note: EndNote) -> Result<Self, Box<dyn Error>> {
-        let timeout = Some(flags.timeout).filter(|it| flags.once && !it.is_zero());
-        let now = tokio::time::Instant::now();
-        Ok(Self {
-            signal: FirstSignal::watch(note)?,
-            once: flags.once,
-            timeout: timeout.and_then(|it| Some((now.checked_add(it)?, it))),
-            is_too_late: AtomicBool::new(false),
-        })
-    }
-
-    /// Completes at the first signal, or at the deadline of `--once`.
-    async fn came(&self) {
-        let Some((at, timeout)) = self.timeout else {
-            return self.signal.came().await;
-        };
-        tokio::select! {
-            () = self.signal.came() => {}
-            () = tokio::time::sleep_until(at) => {
-                let seconds = timeout.as_secs();
-                tracing::error!("Not everything is handled within {seconds} seconds (--timeout).");
-                self.is_too_late.store(true, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn code(&self, report: &Report) -> ExitCode {
-        if !self.once {
-            return ExitCode::SUCCESS;
-        }
-        if !report.failed.is_empty() {
-            let failed: Vec<String> = report.failed.iter().map(ToString::to_string).collect();
-            tracing::error!("Failed permanently: {}", failed.join(", "));
-        }
-        for unserved in &report.unserved {
-            tracing::error!("Not handled: {unserved}");
-        }
-        let is_late = self.is_too_late.load(Ordering::Relaxed);
-        if is_late || !report.failed.is_empty() || !report.unserved.is_empty() {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        }
-    }
-}
-
-fn operator(name: Option<&str>, flags: &Flags, scope: Scope) -> Result<Operator, Box<dyn Error>> {
-    let mut operator = Operator::new(Registry::collected()?);
+/// Reads the settings from the file and the environment.
+fn settings(flags: &Flags) -> Result<Settings, SettingsError> {
     let mut settings = Settings::default();
-    let file = flags.settings.settings.as_ref();
-    if let Some(file) = file.filter(|it| !it.as_os_str().is_empty()) {
+    if let Some(file) = settings_file(flags) {
         settings.read_file(file)?;
     }
     settings.read_environment()?;
+    Ok(settings)
+}
+
+fn operator(
+    name: Option<&str>,
+    flags: &Flags,
+    scope: Scope,
+    mut settings: Settings,
+) -> Result<Operator, Box<dyn Error>> {
+    let mut operator = Operator::new(Registry::collected()?);
     if flags.state.kopf_compatible {
         settings.persistence = Some(Persistence::kopf());
     }

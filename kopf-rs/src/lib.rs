@@ -140,8 +140,9 @@ pub use crate::operator::run::{Operator, OperatorError, Report};
 pub use crate::operator::scope::BadPattern;
 pub use crate::operator::selection_map::SelectorMap;
 pub use crate::operator::settings::admission::AdmissionServer;
+pub use crate::operator::settings::log_level::LogLevel;
 pub use crate::operator::settings::{
-    Admission, Background, Execution, Health, LeaseSettings, Networking, Peering, Posting, Queueing,
+    Admission, Background, Execution, Health, LeaseSettings, Logging, Networking, Peering, Posting, Queueing,
     Scanning, Settings, StartupSettings, StatusSettings, Watching,
 };
 pub use crate::state::{BadPersistence, Persistence};

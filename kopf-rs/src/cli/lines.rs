@@ -19,9 +19,11 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::object::reference::Reference;
+use crate::operator::settings::log_level::LogLevel;
 
 /// Libraries whose details are logged only with `--debug`.
 const LIBRARIES: [&str; 8] = ["h2", "hyper", "hyper_util", "kube", "kube_client", "mio", "rustls", "tower"];
@@ -51,8 +53,30 @@ struct Fields {
     others: Map<String, Value>,
 }
 
+/// Changes the level of the installed logging.
+pub(crate) struct Verbosity {
+    /// The levels that the flags or `RUST_LOG` select.
+    chosen: Targets,
+    apply: Box<dyn Fn(Targets) + Send + Sync>,
+}
+
+impl Verbosity {
+    /// Logs from this level on; without one, as the flags or `RUST_LOG` select.
+    pub(crate) fn set(&self, level: Option<LogLevel>) {
+        (self.apply)(level.map_or_else(|| self.chosen.clone(), at));
+    }
+
+    #[cfg(test)]
+    pub(super) fn told_to(flags: &LogFlags, apply: impl Fn(Targets) + Send + Sync + 'static) -> Self {
+        Self { chosen: targets(flags), apply: Box::new(apply) }
+    }
+}
+
 /// Installs the logging, unless a subscriber exists already. `traces` is an additional layer for spans.
-pub(crate) fn install(flags: &LogFlags, traces: Option<impl Layer<Registry> + Send + Sync>) {
+pub(crate) fn install(
+    flags: &LogFlags,
+    traces: Option<impl Layer<Registry> + Send + Sync + 'static>,
+) -> Verbosity {
     let lines = Lines {
         shape: Shape {
             format: flags.log_format,
@@ -65,11 +89,17 @@ pub(crate) fn install(flags: &LogFlags, traces: Option<impl Layer<Registry> + Se
     let variable = std::env::var("RUST_LOG").ok();
     let (targets, trouble) = chosen(variable.as_deref(), flags);
     // Fails only if a subscriber exists already, which is then the user's choice.
-    let levels = Levels { targets, spans: traces.is_some() };
+    let levels = Levels { targets: targets.clone(), spans: traces.is_some() };
+    let (levels, handle) = reload::Layer::new(levels);
     let _ = tracing_subscriber::registry().with(traces).with(levels).with(lines).try_init();
     if let Some(trouble) = trouble {
         tracing::warn!("{trouble}");
     }
+    let apply = move |targets| {
+        // Fails only if the logging was not installed.
+        let _ = handle.modify(|levels| levels.targets = targets);
+    };
+    Verbosity { chosen: targets, apply: Box::new(apply) }
 }
 
 /// Creates a subscriber that writes lines in the `--verbose` format without timestamps to `write`.
@@ -154,9 +184,24 @@ fn targets(flags: &LogFlags) -> Targets {
         LogFlags { quiet: true, .. } => (LevelFilter::WARN, LevelFilter::WARN),
         _ => (LevelFilter::INFO, LevelFilter::WARN),
     };
+    of_levels(ours, theirs)
+}
+
+/// Returns the levels of the program and of libraries for this setting.
+fn at(level: LogLevel) -> Targets {
+    match level {
+        LogLevel::Trace => of_levels(LevelFilter::TRACE, LevelFilter::DEBUG),
+        LogLevel::Debug => of_levels(LevelFilter::DEBUG, LevelFilter::WARN),
+        LogLevel::Info => of_levels(LevelFilter::INFO, LevelFilter::WARN),
+        LogLevel::Warning => of_levels(LevelFilter::WARN, LevelFilter::WARN),
+        LogLevel::Error => of_levels(LevelFilter::ERROR, LevelFilter::ERROR),
+    }
+}
+
+fn of_levels(ours: LevelFilter, theirs: LevelFilter) -> Targets {
     let libraries = LIBRARIES.map(|library| (library, theirs));
     // Repeats on each connection a warning that is already logged at startup.
-    let per_connection = if flags.debug { theirs } else { LevelFilter::ERROR };
+    let per_connection = if theirs >= LevelFilter::DEBUG { theirs } else { LevelFilter::ERROR };
     Targets::new()
         .with_default(ours)
         .with_targets(libraries)

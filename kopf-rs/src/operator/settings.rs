@@ -15,12 +15,14 @@ use crate::object::lease::LeaseTimes;
 use crate::object::posted_event::Reporter;
 use crate::operator::selection_map::SelectorMap;
 use crate::operator::settings::admission::AdmissionServer;
+use crate::operator::settings::log_level::LogLevel;
 use crate::operator::settings::value::Field;
 use crate::operator::settings::written::Written;
 use crate::state::Persistence;
 
 pub(crate) mod admission;
 pub(crate) mod configuration;
+pub(crate) mod log_level;
 mod value;
 pub(super) mod written;
 
@@ -57,6 +59,8 @@ pub struct Settings {
     pub peering: Peering,
     /// Settings for the leader election among the operator's instances.
     pub lease: LeaseSettings,
+    /// Settings for the log.
+    pub logging: Logging,
     /// Settings for health checks.
     pub health: Health,
     /// Settings for admission webhooks.
@@ -260,6 +264,15 @@ settings! {
         /// The interval between renewals, and between checks by standby instances, which notice changes sooner if they may watch the Lease. At
         /// most half of `renew_deadline`. Default: 2 seconds.
         retry_period: Duration = seconds(2), positive;
+    }
+
+    /// Settings for the log of programs of `kopf_rs::main!()` and `kopf-rs run`. Other programs set up their logs themselves.
+    Logging as logging {
+        /// The level of log lines. Default: `None`, for the level that the flags (`--verbose`, `--debug`, `--quiet`) or `RUST_LOG` say.
+        ///
+        /// If it is set in the settings file, the program reads it again every 10 seconds, and applies changes while it runs. Startup handlers
+        /// cannot change it.
+        level: Option<LogLevel> = None;
     }
 
     /// Settings for health checks: see [`Operator::liveness`](crate::Operator::liveness).

@@ -12,6 +12,7 @@ use crate::handler::event_sink::PostingLevel;
 use crate::handler::lifecycle::Lifecycle;
 use crate::operator::selection_map::SelectorMap;
 use crate::operator::settings::admission::{AdmissionServer, EXPECTED};
+use crate::operator::settings::log_level::LogLevel;
 use crate::operator::settings::written::Written;
 
 /// The type of a setting that a file or a variable can hold.
@@ -220,6 +221,16 @@ impl<T: SettingValue> SettingValue for Option<T> {
         };
         schema["type"] = types.into_iter().chain(["null".into()]).collect();
         schema
+    }
+}
+
+impl SettingValue for LogLevel {
+    fn expected() -> String {
+        "expected error, warning, info, debug or trace".to_owned()
+    }
+
+    fn read(written: &Written) -> Option<Self> {
+        Self::parse(written.text()?)
     }
 }
 
