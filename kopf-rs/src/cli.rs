@@ -41,7 +41,7 @@ use kopf_rs_flags::{ClusterFlags, Flags, LogFormat, PeeringFlags, Scope};
 use tokio::runtime::Builder;
 use tracing_subscriber::layer::Identity;
 
-use crate::cli::connecting::checked_connection;
+use crate::cli::connecting::{checked_connection, options};
 use crate::cli::embedded::{Embedded, LOCAL_SERVER, RUN_FOLDER};
 use crate::cli::end::End;
 #[cfg(feature = "embedded")]
@@ -51,7 +51,7 @@ use crate::cli::log_level::LogLevelSetting;
 use crate::cli::manifests::{Manifest, ManifestError};
 use crate::cli::own_flags::OwnFlags;
 use crate::cli::printing::Printing;
-use crate::cluster::connect::Connection;
+use crate::cluster::connect::{ConnectOptions, Connection};
 use crate::cluster::{Client, Cluster};
 use crate::handler::extract::State;
 use crate::handler::registry::{Registry, RegistryError};
@@ -468,6 +468,7 @@ fn session(
     operator.check_state()?;
     let (operator, definitions) = applying(operator, &manifests);
     let names_cluster = flags.connection.kubeconfig.is_some() || flags.connection.context.is_some();
+    let options = ConnectOptions { minimum_tls: operator.minimum_tls(), ..options(&flags.connection) };
     let logs_in = operator.has_login_handlers() && !names_cluster && flags.embedded.is_none();
     // Boxed, because each of tokio's ways to run it would contain the code of the whole operator.
     let ended = async {
@@ -485,7 +486,7 @@ fn session(
             let (client, operator) = if let Some(server) = &embedded {
                 (server.client(), operator)
             } else {
-                let Connection { client, server } = checked_connection(&flags.connection).await?;
+                let Connection { client, server } = checked_connection(&options).await?;
                 (client, operator.notes(notes_for(server, note)))
             };
             apply(&client, &definitions).await?;

@@ -145,6 +145,7 @@ pub use crate::operator::settings::{
     Admission, Background, Execution, Health, LeaseSettings, Logging, Networking, Peering, Posting, Queueing,
     Scanning, Settings, StartupSettings, StatusSettings, Watching,
 };
+pub use crate::rt::tls::TlsVersion;
 pub use crate::state::{BadPersistence, Persistence};
 pub use crate::why::explanation::Explanation;
 pub use crate::why::question::{BadQuestion, WhyQuestion};

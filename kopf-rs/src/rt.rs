@@ -11,3 +11,4 @@ pub(crate) mod outage;
 pub(crate) mod places;
 pub(crate) mod rng;
 pub(crate) mod task;
+pub(crate) mod tls;

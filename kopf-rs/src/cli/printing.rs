@@ -12,7 +12,7 @@ use kopf_rs_flags::manifests::Format;
 use kopf_rs_flags::{Flags, Scope};
 use serde_json::{Value, json};
 
-use crate::cli::connecting::{checked_connection, complete};
+use crate::cli::connecting::{checked_connection, complete, options};
 use crate::cli::embedded;
 use crate::cli::manifests;
 use crate::cli::observing;
@@ -285,7 +285,7 @@ fn asks_server(flags: &Flags) -> bool {
 /// Returns a client of a server that serves the kinds of the operator.
 async fn client(flags: &Flags, definitions: &[Value]) -> Result<Client, Box<dyn Error>> {
     if asks_server(flags) {
-        return Ok(checked_connection(&flags.cluster.connection).await?.client);
+        return Ok(checked_connection(&options(&flags.cluster.connection)).await?.client);
     }
     let client = embedded::in_memory()?;
     let cluster = Cluster::new(client.clone());

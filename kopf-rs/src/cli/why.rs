@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use kopf_rs_flags::{Flags, Output};
 
-use crate::cli::connecting::{checked_connection, complete};
+use crate::cli::connecting::{checked_connection, complete, options};
 use crate::cluster::connect::Connection;
 use crate::operator::run::Operator;
 use crate::why::question::WhyQuestion;
@@ -21,7 +21,7 @@ pub(super) fn explain(operator: Operator, object: &str, flags: &Flags) -> Result
         question = question.if_changed(change)?;
     }
     let explanation = complete(async {
-        let Connection { client, .. } = checked_connection(&flags.cluster.connection).await?;
+        let Connection { client, .. } = checked_connection(&options(&flags.cluster.connection)).await?;
         Ok(operator.why(client, question).await?)
     })?;
     let text = match flags.why.format {

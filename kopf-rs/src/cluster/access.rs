@@ -13,6 +13,7 @@ use rustls::sign::CertifiedKey;
 #[cfg(feature = "cli")]
 use crate::cluster::access::plugin::Plugin;
 use crate::cluster::proxy::ProxyChoice;
+use crate::rt::tls::TlsVersion;
 
 pub(super) mod header;
 pub(super) mod identity;
@@ -24,6 +25,7 @@ pub(super) struct Access {
     /// Has a scheme and a host, a valid port if it has a port, and no user.
     pub(super) server: Uri,
     pub(super) trust: Trust,
+    pub(super) minimum_tls: TlsVersion,
     /// The name that the server's certificate must match, if it is not the host.
     pub(super) server_name: Option<String>,
     pub(super) identity: Option<Arc<CertifiedKey>>,
@@ -67,6 +69,7 @@ impl Access {
         Self {
             server,
             trust: Trust::System,
+            minimum_tls: TlsVersion::default(),
             server_name: None,
             identity: None,
             authorization: Authorization::None,

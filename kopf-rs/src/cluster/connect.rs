@@ -83,7 +83,8 @@ fn configured(options: &ConnectOptions) -> Result<Configured, ConnectError> {
         Place::Files(paths, origin) => {
             let kubeconfig = Kubeconfig::read(&paths, origin)?;
             let context = options.context.as_deref();
-            let access = kubeconfig.access(context, namespace.as_deref())?;
+            let mut access = kubeconfig.access(context, namespace.as_deref())?;
+            access.minimum_tls = options.minimum_tls;
             let label = format!("kubeconfig {}", kubeconfig.label());
             tracing::debug!("Using {label}: {}", access.server);
             Ok(Configured { access, label })
@@ -94,8 +95,9 @@ fn configured(options: &ConnectOptions) -> Result<Configured, ConnectError> {
             }
             tracing::debug!("Using the service account of this Pod.");
             let access = access_in_pod(|name| std::env::var(name).ok(), namespace);
+            let access = access.map_err(ConnectError::ServiceAccount)?;
             Ok(Configured {
-                access: access.map_err(ConnectError::ServiceAccount)?,
+                access: Access { minimum_tls: options.minimum_tls, ..access },
                 label: "the service account of this Pod".to_owned(),
             })
         }

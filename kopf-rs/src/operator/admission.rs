@@ -18,7 +18,7 @@ use crate::handler::webhook::AdmissionKind;
 use crate::happening::webhooks::AdmissionServing;
 use crate::operator::admission::definitions::Definition;
 use crate::operator::admission::driver::Drivers;
-use crate::operator::admission::endpoint::{Endpoint, Identity, Responder};
+use crate::operator::admission::endpoint::{Endpoint, Responder};
 use crate::operator::admission::files::{ClientAuthorities, FollowedFiles};
 use crate::operator::admission::keeper::Keeper;
 use crate::operator::admission::managed::{Configuration, configuration};
@@ -32,6 +32,7 @@ use crate::operator::settings::{Admission, named_host};
 use crate::rt::task;
 use crate::state::naming;
 
+use crate::rt::tls::Identity;
 #[cfg(feature = "cli")]
 pub(crate) mod cleaning;
 mod contest;

@@ -52,6 +52,8 @@ use crate::rt::broken_pipe::own_streams;
 use crate::rt::clock::Clock;
 use crate::rt::rng::Rng;
 use crate::rt::task;
+#[cfg(feature = "cli")]
+use crate::rt::tls::TlsVersion;
 use crate::state::naming;
 use crate::state::{BadPersistence, Persistence};
 
@@ -270,6 +272,12 @@ impl Operator {
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
+    }
+
+    /// Returns the lowest version of TLS for connections that the program makes.
+    #[cfg(feature = "cli")]
+    pub(crate) fn minimum_tls(&self) -> TlsVersion {
+        self.settings.networking.minimum_tls
     }
 
     /// Calls handlers on this runtime, and does everything else on the runtime that the operator runs on.

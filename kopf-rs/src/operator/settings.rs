@@ -18,6 +18,7 @@ use crate::operator::settings::admission::AdmissionServer;
 use crate::operator::settings::log_level::LogLevel;
 use crate::operator::settings::value::Field;
 use crate::operator::settings::written::Written;
+use crate::rt::tls::TlsVersion;
 use crate::state::Persistence;
 
 pub(crate) mod admission;
@@ -183,6 +184,9 @@ settings! {
         concurrent_writes: usize = 16, positive;
     }
 
+        /// The lowest version of TLS for the endpoints of webhooks and metrics, and for connections to the API server that the program makes from
+        /// a kubeconfig or a service account. Default: [`TlsVersion::V1_2`].
+        minimum_tls: TlsVersion = TlsVersion::V1_2;
     /// Settings for discovering new kinds and namespaces.
     Scanning as scanning {
         /// Do not look for new kinds and namespaces: the operator serves only those that exist at its start. Default: `false`.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::cluster::connect::error::{ConnectError, Origin, shown};
 use crate::cluster::pod::TOKEN;
+use crate::rt::tls::TlsVersion;
 
 /// The location of the configuration.
 #[derive(Debug, PartialEq)]
@@ -21,6 +22,7 @@ pub(crate) struct ConnectOptions {
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The context to use instead of the current one.
     pub(crate) context: Option<String>,
+    pub(crate) minimum_tls: TlsVersion,
 }
 
 /// The environment of the process, as far as it configures a cluster.

@@ -42,7 +42,7 @@ impl Drop for Folder {
 }
 
 fn flag(path: &Path) -> ConnectOptions {
-    ConnectOptions { kubeconfig: Some(path.to_owned()), context: None }
+    ConnectOptions { kubeconfig: Some(path.to_owned()), ..ConnectOptions::default() }
 }
 
 async fn refusal(options: ConnectOptions) -> String {

@@ -34,7 +34,8 @@ pub(super) fn tls(access: &Access) -> Result<ClientConfig, String> {
     // Without a default provider, rustls panics if a program links two. The first one installed stays.
     let _ = CryptoProvider::clone(&provider).install_default();
     // kube's `Config::rustls_client_config` is not called, because it links all of kube's credential plugins.
-    let nobody = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
+    let nobody = ClientConfig::builder_with_protocol_versions(access.minimum_tls.or_later());
+    let nobody = nobody.with_root_certificates(RootCertStore::empty());
     let mut tls = nobody.with_no_client_auth();
     if let Some(verifier) = verifier(access, &provider)? {
         tls.dangerous().set_certificate_verifier(verifier);

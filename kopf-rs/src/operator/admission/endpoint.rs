@@ -20,8 +20,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use parking_lot::RwLock;
-use rustls::ServerConfig;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
@@ -35,6 +33,7 @@ use crate::conversion::graph::PATH;
 use crate::operator::admission::endpoint::bodies::{ALL_BODIES, Refused, Rooms, Share};
 use crate::rt::places::{Place, Places};
 use crate::rt::task;
+use crate::rt::tls::Identity;
 
 mod bodies;
 
@@ -80,17 +79,6 @@ pub(crate) struct Answer {
 /// The function that answers requests.
 pub(crate) type Responder = Arc<dyn Fn(Question) -> BoxFuture<'static, Answer> + Send + Sync>;
 
-/// The certificate that new connections get. Clones share it.
-#[derive(Clone, Debug)]
-pub(crate) struct Identity(Arc<RwLock<Shown>>);
-
-#[derive(Debug)]
-struct Shown {
-    /// The certificate as it was read.
-    certificate: String,
-    config: Arc<ServerConfig>,
-}
-
 /// The running endpoint. Dropping it ends it at once.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
@@ -113,26 +101,6 @@ struct Shared {
     rooms: Rooms,
     leaving: CancellationToken,
     ending: CancellationToken,
-}
-
-impl Identity {
-    pub(crate) fn new(certificate: &str, config: Arc<ServerConfig>) -> Self {
-        Self(Arc::new(RwLock::new(Shown { certificate: certificate.to_owned(), config })))
-    }
-
-    /// Presents this certificate to new connections. Returns whether it differs. Existing connections continue.
-    pub(crate) fn replace(&self, certificate: &str, config: Arc<ServerConfig>) -> bool {
-        let mut shown = self.0.write();
-        let is_other = shown.certificate != certificate;
-        certificate.clone_into(&mut shown.certificate);
-        shown.config = config;
-        is_other
-    }
-
-    fn current(&self) -> Arc<ServerConfig> {
-        let shown = self.0.read();
-        shown.config.clone()
-    }
 }
 
 impl Endpoint {

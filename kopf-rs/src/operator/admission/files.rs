@@ -11,11 +11,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::engine::report::report_of_operator;
 use crate::happening::webhooks::AdmissionServing;
-use crate::operator::admission::endpoint::Identity;
 use crate::operator::admission::publishing::{Published, Publishing};
 use crate::operator::admission::setup::AdmissionSetup;
-use crate::operator::admission::tls::{flaw_of_authorities, server_config};
-use crate::operator::settings::Admission;
+use crate::operator::admission::tls::flaw_of_authorities;
+use crate::operator::settings::Settings;
+use crate::rt::tls::{Identity, TlsVersion, server_config};
 
 /// The contents of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,7 @@ struct Content {
     key: String,
     bundle: String,
     client_authorities: Option<String>,
+    minimum_tls: TlsVersion,
 }
 
 /// Follows the files.
@@ -58,7 +59,7 @@ impl FollowedFiles {
         setup: Arc<AdmissionSetup>,
         publishing: Arc<Publishing>,
     ) -> Result<(Self, Identity), String> {
-        let read = read(&files, &setup.settings.admission).await?;
+        let read = read(&files, &setup.settings).await?;
         let identity = Identity::new(&read.certificate, read.config()?);
         publishing.change_trust(|trust| {
             trust.bundle.clone_from(&read.bundle);
@@ -92,7 +93,7 @@ impl FollowedFiles {
                 // This task keeps the sender.
                 Ok(()) = self.published.changed() => {}
             }
-            let read = match read(&self.files, admission).await {
+            let read = match read(&self.files, &self.setup.settings).await {
                 Ok(read) if read == self.read => Ok(None),
                 Ok(read) => read.config().map(|config| Some((read, config))),
                 Err(problem) => Err(problem),
@@ -240,11 +241,12 @@ impl Problems {
 impl Content {
     fn config(&self) -> Result<Arc<ServerConfig>, String> {
         let clients = self.client_authorities.as_deref();
-        server_config(&self.certificate, &self.key, clients)
+        server_config(&self.certificate, &self.key, clients, self.minimum_tls)
     }
 }
 
-async fn read((certificate, key): &(String, String), admission: &Admission) -> Result<Content, String> {
+async fn read((certificate, key): &(String, String), settings: &Settings) -> Result<Content, String> {
+    let Settings { admission, networking, .. } = settings;
     let certificate = text(certificate).await?;
     let bundle = match &admission.authority_file {
         Some(file) => text(file).await?,
@@ -254,10 +256,11 @@ async fn read((certificate, key): &(String, String), admission: &Admission) -> R
         Some(file) => Some(text(file).await?),
         None => None,
     };
-    Ok(Content { certificate, key: text(key).await?, bundle, client_authorities })
+    let minimum_tls = networking.minimum_tls;
+    Ok(Content { certificate, key: text(key).await?, bundle, client_authorities, minimum_tls })
 }
 
-pub(super) async fn text(file: &str) -> Result<String, String> {
+pub(in crate::operator) async fn text(file: &str) -> Result<String, String> {
     let path = file.to_owned();
     let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(path)).await;
     let read = read.map_err(|error| error.to_string())?;

@@ -17,13 +17,13 @@ use crate::happening::webhooks::AdmissionServing;
 use crate::object::patch::difference;
 use crate::operator::admission::contest::Contest;
 use crate::operator::admission::driver::{Driver, Failure, Reconciler};
-use crate::operator::admission::endpoint::Identity;
 use crate::operator::admission::files::ClientAuthorities;
 use crate::operator::admission::making::make;
 use crate::operator::admission::managed_object::{KeptObject, Touched, explained};
 use crate::operator::admission::publishing::{Published, Publishing};
 use crate::operator::admission::setup::AdmissionSetup;
-use crate::operator::admission::tls::{flaw, server_config};
+use crate::operator::admission::tls::flaw;
+use crate::rt::tls::{Identity, TlsVersion, server_config};
 
 /// Keeps the certificates.
 pub(super) struct Keeper {
@@ -238,7 +238,8 @@ impl Keeper {
             return Ok(());
         };
         let clients = self.client_authorities.text();
-        let config = server_config(&served.certificate, &served.key, clients);
+        let minimum = self.setup.settings.networking.minimum_tls;
+        let config = server_config(&served.certificate, &served.key, clients, minimum);
         let config = config.map_err(Failure::Fatal)?;
         match &self.identity {
             None => self.identity = Some(Identity::new(&served.certificate, config)),
@@ -312,6 +313,6 @@ impl Reconciler for Keeper {
 }
 
 fn flaw_of(served: &Generation, now: Timestamp) -> Option<String> {
-    let config = server_config(&served.certificate, &served.key, None);
+    let config = server_config(&served.certificate, &served.key, None, TlsVersion::default());
     config.err().or_else(|| flaw(served, now))
 }

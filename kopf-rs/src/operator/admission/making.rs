@@ -12,7 +12,7 @@ use crate::admission::certificates::Generation;
 
 /// Makes a generation that is valid from now on.
 #[cfg(any(feature = "certificates", test))]
-pub(super) fn make(
+pub(in crate::operator) fn make(
     names: &[String],
     number: u32,
     now: Timestamp,
@@ -60,7 +60,7 @@ pub(super) fn make(
 
 /// Fails because this program is built without the crate that makes certificates.
 #[cfg(not(any(feature = "certificates", test)))]
-pub(super) fn make(
+pub(in crate::operator) fn make(
     _names: &[String],
     _number: u32,
     _now: Timestamp,
@@ -68,7 +68,7 @@ pub(super) fn make(
 ) -> Result<Generation, String> {
     Err(
         "no certificate can be made, since this program is built without the feature `certificates` of kopf-rs: switch it on, or give \
-         certificates in files (`settings.admission.certificate_file`)"
+         certificates in files (`settings.admission.certificate_file`, or `settings.metrics.certificate_file` for metrics)"
             .to_owned(),
     )
 }
@@ -76,7 +76,8 @@ pub(super) fn make(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::admission::tls::{flaw, server_config};
+    use crate::operator::admission::tls::flaw;
+    use crate::rt::tls::{TlsVersion, server_config};
 
     #[test]
     fn what_is_made_is_good_for_its_names_and_its_time() {
@@ -84,7 +85,7 @@ mod tests {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let day = Duration::from_secs(24 * 3600);
         let made = make(&names, 1, now, day).unwrap();
-        assert!(server_config(&made.certificate, &made.key, None).is_ok());
+        assert!(server_config(&made.certificate, &made.key, None, TlsVersion::V1_3).is_ok());
         assert_eq!(flaw(&made, now), None);
         let behind = now.checked_sub(BEHIND).unwrap();
         assert_eq!(flaw(&made, behind), None);
@@ -97,7 +98,7 @@ mod tests {
         let next = make(&names, 2, now, day).unwrap();
         let mixed = Generation { authority: next.authority.clone(), ..made.clone() };
         assert!(flaw(&mixed, now).is_some());
-        let refused = server_config(&made.certificate, &next.key, None).unwrap_err();
+        let refused = server_config(&made.certificate, &next.key, None, TlsVersion::V1_2).unwrap_err();
         assert!(refused.contains("cannot be served"), "{refused}");
     }
 }

@@ -14,6 +14,7 @@ use crate::operator::selection_map::SelectorMap;
 use crate::operator::settings::admission::{AdmissionServer, EXPECTED};
 use crate::operator::settings::log_level::LogLevel;
 use crate::operator::settings::written::Written;
+use crate::rt::tls::TlsVersion;
 
 /// The type of a setting that a file or a variable can hold.
 pub(super) trait SettingValue: Sized {
@@ -224,6 +225,18 @@ impl<T: SettingValue> SettingValue for Option<T> {
     }
 }
 
+impl SettingValue for TlsVersion {
+    fn expected() -> String {
+        "expected 1.2 or 1.3".to_owned()
+    }
+
+    fn read(written: &Written) -> Option<Self> {
+        let value = written.value();
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        [Self::V1_2, Self::V1_3].into_iter().find(|version| version.to_string() == text)
+    }
+}
+
 impl SettingValue for LogLevel {
     fn expected() -> String {
         "expected error, warning, info, debug or trace".to_owned()
@@ -356,6 +369,15 @@ mod tests {
         let expected = "expected a whole number, at least 1, or null".to_owned();
         assert_eq!(refused, Err(expected));
         assert_eq!(PostingLevel::read(&plain(json!("WARNING"))), Some(PostingLevel::Warning));
+        for (text, version) in [("1.2", TlsVersion::V1_2), ("1.3", TlsVersion::V1_3)] {
+            assert_eq!(TlsVersion::read(&Written::Variable(text.to_owned())), Some(version));
+            let number: f64 = text.parse().unwrap();
+            assert_eq!(TlsVersion::read(&plain(json!(number))), Some(version));
+            assert_eq!(TlsVersion::read(&plain(json!(text))), Some(version));
+        }
+        assert_eq!(TlsVersion::read(&plain(json!(1.1))), None);
+        assert_eq!(LogLevel::read(&plain(json!("Debug"))), Some(LogLevel::Debug));
+        assert_eq!(LogLevel::read(&plain(json!("verbose"))), None);
         assert!(Lifecycle::read(&plain(json!("asap"))).is_some());
         assert!(Lifecycle::read(&plain(json!("custom"))).is_none());
         let selectors = |text: &str| SelectorMap::read(&Written::Variable(text.to_owned()));
