@@ -225,7 +225,8 @@ pub struct HealthFlags {
     /// the running operator there
     #[arg(short = 'L', long, env = "KOPF_RUN_LIVENESS_ENDPOINT", value_name = "URL", hide_env_values = true)]
     pub liveness: Option<String>,
-    /// Serve metrics for Prometheus at /metrics of this address, such as `0.0.0.0:9090`; it may be the address of --liveness
+    /// Serve metrics for Prometheus at /metrics of this address, such as `0.0.0.0:9090`; it may be the address of --liveness;
+    /// `https://HOST:PORT` serves them over TLS
     #[arg(long, env = "KOPF_RS_METRICS", value_name = "HOST:PORT", hide_env_values = true)]
     pub metrics: Option<String>,
     /// Serve a web page for people at this port of 127.0.0.1: kinds, watches, the queue, handlers, errors, and why an object is as it is. In a

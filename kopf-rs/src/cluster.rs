@@ -53,6 +53,8 @@ mod server_url;
 mod stack;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "metrics")]
+pub(crate) mod token_review;
 pub(crate) mod typed;
 pub(crate) mod watch;
 pub(crate) mod write;

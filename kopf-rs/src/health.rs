@@ -20,6 +20,8 @@ mod pulse;
 pub(crate) mod responder;
 #[cfg(feature = "metrics")]
 pub(crate) mod scrape;
+#[cfg(feature = "metrics")]
+pub(crate) mod scrape_access;
 mod status;
 #[cfg(feature = "web")]
 pub(crate) mod web;

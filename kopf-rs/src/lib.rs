@@ -142,8 +142,8 @@ pub use crate::operator::selection_map::SelectorMap;
 pub use crate::operator::settings::admission::AdmissionServer;
 pub use crate::operator::settings::log_level::LogLevel;
 pub use crate::operator::settings::{
-    Admission, Background, Execution, Health, LeaseSettings, Logging, Networking, Peering, Posting, Queueing,
-    Scanning, Settings, StartupSettings, StatusSettings, Watching,
+    Admission, Background, Execution, Health, LeaseSettings, Logging, MetricsSettings, Networking, Peering,
+    Posting, Queueing, Scanning, Settings, StartupSettings, StatusSettings, Watching,
 };
 pub use crate::rt::tls::TlsVersion;
 pub use crate::state::{BadPersistence, Persistence};

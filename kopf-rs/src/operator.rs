@@ -29,6 +29,8 @@ pub(crate) mod report;
 mod rights;
 pub(crate) mod run;
 pub(crate) mod scope;
+#[cfg(feature = "metrics")]
+mod scrape_certificate;
 pub(crate) mod selection;
 pub(crate) mod selection_map;
 pub(crate) mod settings;

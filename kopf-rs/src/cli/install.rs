@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use kopf_rs_flags::installing::Task;
 
-use crate::cli::connecting::{checked_connection, complete};
+use crate::cli::connecting::{checked_connection, complete, options};
 use crate::cli::install::applying::Order;
 use crate::cli::install::removing::Removal;
 use crate::cli::install::site::Site;
@@ -33,7 +33,7 @@ pub(super) fn run(printing: &Printing<'_>, task: Task) -> Result<ExitCode, Box<d
         Task::Install | Task::Upgrade | Task::UpgradeOrInstall => printing.objects()?,
     };
     complete(async {
-        let client = checked_connection(&flags.cluster.connection).await?.client;
+        let client = checked_connection(&options(&flags.cluster.connection)).await?.client;
         let site = Site::new(client.clone(), &say, flags.cluster.timeout).await?;
         if task == Task::Uninstall {
             let footprint = operator.footprint(client).await?;

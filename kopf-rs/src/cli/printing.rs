@@ -180,7 +180,7 @@ impl Printing<'_> {
         let former = if flags.check && self.flags.cluster.connection.is_given() {
             let names: Vec<&str> = definitions().filter_map(|it| it["metadata"]["name"].as_str()).collect();
             complete(async {
-                let connection = checked_connection(&self.flags.cluster.connection).await?;
+                let connection = checked_connection(&options(&self.flags.cluster.connection)).await?;
                 Ok(served_definitions(&Cluster::new(connection.client), &names).await?)
             })?
         } else {
@@ -300,7 +300,7 @@ async fn client(flags: &Flags, definitions: &[Value]) -> Result<Client, Box<dyn 
 
 /// Defines the kinds of other projects, which the cluster of an installation serves, on a server in this process.
 async fn define_others(flags: &Flags, client: &Client, own: &[Value]) -> Result<(), Box<dyn Error>> {
-    let target = Cluster::new(checked_connection(&flags.cluster.connection).await?.client);
+    let target = Cluster::new(checked_connection(&options(&flags.cluster.connection)).await?.client);
     let cluster = Cluster::new(client.clone());
     let kind = Resource::built_in("apiextensions.k8s.io", "CustomResourceDefinition", false);
     for definition in target.list_kept(&kind, "").await? {

@@ -12,6 +12,7 @@ pub(crate) const OWN_PATHS: [&str; 4] = ["/livez", "/readyz", "/readyz/webhooks"
 pub(crate) struct Address {
     /// The endpoint's purpose, for messages.
     noun: &'static str,
+    is_tls: bool,
     host: String,
     port: u16,
     pub(crate) path: String,
@@ -35,7 +36,7 @@ pub(crate) const METRICS: &str = "/metrics";
 #[cfg(feature = "metrics")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the metrics address `{address}` cannot be used: {problem}; expected HOST:PORT, such as 0.0.0.0:9090 or [::1]:9090"
+    "the metrics address `{address}` cannot be used: {problem}; expected HOST:PORT, such as 0.0.0.0:9090 or [::1]:9090, or https://HOST:PORT for TLS"
 )]
 pub struct BadMetricsAddress {
     address: String,
@@ -66,6 +67,7 @@ impl Address {
         let (host, port) = host_and_port(authority)?;
         Ok(Self {
             noun: "liveness",
+            is_tls: false,
             host: if host.is_empty() { "localhost" } else { host }.to_owned(),
             port,
             path: path.to_owned(),
@@ -76,7 +78,9 @@ impl Address {
     #[cfg(feature = "metrics")]
     pub(crate) fn of_metrics(text: &str) -> Result<Self, BadMetricsAddress> {
         let refused = |problem: String| BadMetricsAddress { address: text.to_owned(), problem };
-        let place = text.strip_prefix("http://").unwrap_or(text);
+        let secured = text.strip_prefix("https://");
+        let is_tls = secured.is_some();
+        let place = secured.or_else(|| text.strip_prefix("http://")).unwrap_or(text);
         let place = place.strip_suffix(METRICS).unwrap_or(place);
         if place.contains(['/', '?', '#', '@']) || place.contains(char::is_whitespace) {
             return Err(refused("only a host and a port can be given".to_owned()));
@@ -87,6 +91,7 @@ impl Address {
         let (host, port) = host_and_port(place).map_err(refused)?;
         Ok(Self {
             noun: "metrics",
+            is_tls,
             host: if host.is_empty() { "localhost" } else { host }.to_owned(),
             port,
             path: METRICS.to_owned(),
@@ -96,13 +101,26 @@ impl Address {
     /// Returns the address of the web page: no other host than this machine.
     #[cfg(feature = "web")]
     pub(crate) fn of_web(port: u16) -> Self {
-        Self { noun: "web", host: "127.0.0.1".to_owned(), port, path: "/".to_owned() }
+        Self { noun: "web", host: "127.0.0.1".to_owned(), port, path: "/".to_owned(), is_tls: false }
     }
 
-    /// Returns true if both have the same host and port.
+    /// Returns whether clients connect over TLS.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    /// Returns the host, without brackets.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns true if one listener can serve both: they have the same host and port, and neither or both of them TLS.
     #[cfg(feature = "metrics")]
     pub(crate) fn is_at(&self, other: &Self) -> bool {
-        self.port != 0 && (&self.host, self.port) == (&other.host, other.port)
+        let place = |it: &Self| (it.is_tls, it.host.clone(), it.port);
+        self.port != 0 && place(self) == place(other)
     }
 
     /// Listens on all addresses of the host. The error describes the remedy.
@@ -176,10 +194,11 @@ fn host_and_port(authority: &str) -> Result<(&str, u16), String> {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port, path, .. } = self;
+        let scheme = if self.is_tls { "https" } else { "http" };
         if host.contains(':') {
-            write!(f, "http://[{host}]:{port}{path}")
+            write!(f, "{scheme}://[{host}]:{port}{path}")
         } else {
-            write!(f, "http://{host}:{port}{path}")
+            write!(f, "{scheme}://{host}:{port}{path}")
         }
     }
 }
@@ -228,6 +247,7 @@ mod tests {
             (":9090", "http://localhost:9090/metrics"),
             ("[::1]:0", "http://[::1]:0/metrics"),
             ("http://127.0.0.1:1/metrics", "http://127.0.0.1:1/metrics"),
+            ("https://:9443", "https://localhost:9443/metrics"),
         ] {
             let address = Address::of_metrics(text).map(|it| it.to_string());
             assert_eq!(address.as_deref(), Ok(read), "{text}");
@@ -238,7 +258,7 @@ mod tests {
             ("", "it has no port"),
             ("x:many", "`many` is no port: expected a number up to 65535"),
             ("x:1/y", "only a host and a port can be given"),
-            ("https://x:1", "only a host and a port can be given"),
+            ("ftp://x:1", "only a host and a port can be given"),
         ] {
             let error = Address::of_metrics(text).expect_err(text);
             assert_eq!(error.problem, problem, "{text}");

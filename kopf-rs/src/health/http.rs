@@ -10,21 +10,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, join, join_all};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Builder;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::dispatcher;
 
 use crate::health::address::Address;
 use crate::rt::places::{Place, Places};
 use crate::rt::task;
+use crate::rt::tls::Identity;
 
 /// The maximum number of connections. A further one replaces the longest-silent one.
 const CONNECTIONS: usize = 64;
@@ -56,12 +59,13 @@ pub(super) struct Reply {
 }
 
 impl Listener {
-    /// Listens at `address`, and serves on a thread with that name until the listener is dropped. `beside` runs on the same thread. The
-    /// error describes the problem and the remedy.
+    /// Listens at `address`, and serves on a thread with that name until the listener is dropped, over TLS if there is a certificate. `beside`
+    /// runs on the same thread. The error describes the problem and the remedy.
     pub(super) fn start(
         address: &Address,
         name: &str,
         answers: Box<Answers>,
+        tls: Option<Identity>,
         beside: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(Self, Address), String> {
         let failed = |error| format!("the {} endpoint {address} cannot be served: {error}", address.noun());
@@ -77,7 +81,7 @@ impl Listener {
             tokio::select! {
                 biased;
                 () = until.cancelled() => {}
-                _ = join(beside, accept_all(sockets, answers.into())) => {}
+                _ = join(beside, accept_all(sockets, answers.into(), tls)) => {}
             }
         };
         let thread = thread.spawn(move || dispatcher::with_default(&lines, || runtime.block_on(serving)));
@@ -97,16 +101,21 @@ impl Drop for Listener {
 }
 
 /// Accepts and serves connections forever.
-async fn accept_all(sockets: Vec<std::net::TcpListener>, answers: Arc<Answers>) {
+async fn accept_all(sockets: Vec<std::net::TcpListener>, answers: Arc<Answers>, tls: Option<Identity>) {
     let places = Places::new(CONNECTIONS);
     let sockets = sockets.into_iter().filter_map(|socket| {
         let socket = tokio::net::TcpListener::from_std(socket).ok()?;
-        Some(accept(socket, places.clone(), answers.clone()))
+        Some(accept(socket, places.clone(), answers.clone(), tls.clone()))
     });
     join_all(sockets).await;
 }
 
-async fn accept(socket: tokio::net::TcpListener, places: Places, answers: Arc<Answers>) {
+async fn accept(
+    socket: tokio::net::TcpListener,
+    places: Places,
+    answers: Arc<Answers>,
+    tls: Option<Identity>,
+) {
     loop {
         // The usual reason is a lack of file descriptors, some of which are freed after a while.
         let Ok((stream, peer)) = socket.accept().await else {
@@ -114,10 +123,19 @@ async fn accept(socket: tokio::net::TcpListener, places: Places, answers: Arc<An
             continue;
         };
         let (answers, place) = (answers.clone(), Arc::new(places.take().await));
+        let acceptor = tls.as_ref().map(|tls| TlsAcceptor::from(tls.current()));
         task::spawn(async move {
-            let conversation = serve_connection(stream, peer, (&*answers, &place));
+            let conversation = async {
+                let ends = [Some(peer), stream.local_addr().ok()];
+                let Some(acceptor) = acceptor else {
+                    return serve_connection(stream, ends, (&*answers, &place)).await;
+                };
+                if let Ok(Ok(stream)) = timeout(HEAD, acceptor.accept(stream)).await {
+                    serve_connection(stream, ends, (&*answers, &place)).await;
+                }
+            };
             tokio::select! {
-                _ = tokio::time::timeout(CONNECTION, conversation) => {}
+                _ = timeout(CONNECTION, conversation) => {}
                 () = place.lost() => {}
             }
         });
@@ -125,8 +143,11 @@ async fn accept(socket: tokio::net::TcpListener, places: Places, answers: Arc<An
 }
 
 /// Serves one request, because kubelets open a connection for each.
-async fn serve_connection(stream: TcpStream, peer: SocketAddr, (answers, place): (&Answers, &Arc<Place>)) {
-    let ends = [Some(peer), stream.local_addr().ok()];
+async fn serve_connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    ends: Ends,
+    (answers, place): (&Answers, &Arc<Place>),
+) {
     let service = service_fn(|request: Request<Incoming>| {
         let (reply, working) = (answers(request, ends), place.work());
         async move {
@@ -158,6 +179,9 @@ impl Reply {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         for (name, value) in self.headers {
             headers.insert(*name, HeaderValue::from_static(value));
+        }
+        if self.code == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

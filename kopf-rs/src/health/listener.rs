@@ -56,7 +56,7 @@ pub(crate) fn listen(address: &Address, asked: Asked) -> Result<Listener, String
         async move { server.reply(&request, ends).await }.boxed()
     };
     let beating = join(beating, OptionFuture::from(handlers_beat)).map(|_| ());
-    let (listener, chosen) = Listener::start(address, "kopf-health", Box::new(answer), beating)?;
+    let (listener, chosen) = Listener::start(address, "kopf-health", Box::new(answer), None, beating)?;
     report_of_operator(&Health::Served { what: "health status", url: chosen.to_string() });
     Ok(listener)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, OptionFuture};
 use http::header::ACCEPT;
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
@@ -17,25 +18,46 @@ use crate::happening::operating::Health;
 use crate::health::address::{Address, METRICS};
 use crate::health::http::{Ends, Listener, Reply};
 use crate::health::scrape::Scraper;
+use crate::health::scrape_access::ScrapeAccess;
 use crate::metrics::exposition::Format;
+use crate::rt::tls::Identity;
 
 /// The time limit for a scrape.
 const BUDGET: Duration = Duration::from_secs(5);
 
+/// The protection of an endpoint: none by default.
+#[derive(Default)]
+pub(crate) struct Protection {
+    /// The certificate, and the task that renews it.
+    pub(crate) tls: Option<(Identity, BoxFuture<'static, ()>)>,
+    /// Decides which clients get metrics.
+    pub(crate) access: Option<Arc<ScrapeAccess>>,
+}
+
 /// Starts to listen. The error describes the problem and the remedy.
-pub(crate) fn listen(address: &Address, scraper: Arc<Scraper>) -> Result<Listener, String> {
+pub(crate) fn listen(
+    address: &Address,
+    scraper: Arc<Scraper>,
+    protection: Protection,
+) -> Result<Listener, String> {
+    let Protection { tls, access } = protection;
     let answer = move |request: Request<Incoming>, _: Ends| {
-        let scraper = scraper.clone();
+        let (scraper, access) = (scraper.clone(), access.clone());
         async move {
-            if request.uri().path() == METRICS {
-                scraped(&scraper, &request).await
-            } else {
-                Reply::text(StatusCode::NOT_FOUND, "404: Not Found\n")
+            if request.uri().path() != METRICS {
+                return Reply::text(StatusCode::NOT_FOUND, "404: Not Found\n");
+            }
+            let refusal = OptionFuture::from(access.as_ref().map(|it| it.refusal(request.headers())));
+            match refusal.await.flatten() {
+                Some(refusal) => refusal,
+                None => scraped(&scraper, &request).await,
             }
         }
         .boxed()
     };
-    let (listener, chosen) = Listener::start(address, "kopf-metrics", Box::new(answer), pending())?;
+    let (identity, renewal) = tls.unzip();
+    let renewal = renewal.unwrap_or_else(|| pending().boxed());
+    let (listener, chosen) = Listener::start(address, "kopf-metrics", Box::new(answer), identity, renewal)?;
     report_served(&chosen);
     Ok(listener)
 }

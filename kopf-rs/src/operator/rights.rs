@@ -31,6 +31,8 @@ pub(crate) struct RightsSource<'a> {
     pub(crate) lists_namespaces: bool,
     /// True if the operator detects new and removed kinds.
     pub(crate) scans: bool,
+    /// True if the operator asks the API server about the clients of its metrics.
+    pub(crate) reviews_tokens: bool,
 }
 
 /// A Lease, and the account of the instances that share it.
@@ -83,6 +85,10 @@ pub(crate) fn rights(source: RightsSource<'_>) -> Rights {
     }
     if source.scans {
         rights.permit(None, "apiextensions.k8s.io", &["customresourcedefinitions"], &["list", "watch"]);
+    }
+    if source.reviews_tokens {
+        rights.permit(None, "authentication.k8s.io", &["tokenreviews"], &["create"]);
+        rights.permit(None, "authorization.k8s.io", &["subjectaccessreviews"], &["create"]);
     }
     if source.lists_namespaces {
         rights.permit(None, "", &["namespaces"], &["list", "watch"]);

@@ -64,6 +64,8 @@ pub struct Settings {
     pub logging: Logging,
     /// Settings for health checks.
     pub health: Health,
+    /// Settings for the metrics endpoint.
+    pub metrics: MetricsSettings,
     /// Settings for admission webhooks.
     pub admission: Admission,
     /// The storage of the operator's state on objects. Default: `None`, for annotations under `{operator's name}.kopf.rs`.
@@ -182,11 +184,11 @@ settings! {
         request_timeout: Duration = seconds(65), positive;
         /// The maximum number of concurrent writes. Default: 16.
         concurrent_writes: usize = 16, positive;
-    }
-
         /// The lowest version of TLS for the endpoints of webhooks and metrics, and for connections to the API server that the program makes from
         /// a kubeconfig or a service account. Default: [`TlsVersion::V1_2`].
         minimum_tls: TlsVersion = TlsVersion::V1_2;
+    }
+
     /// Settings for discovering new kinds and namespaces.
     Scanning as scanning {
         /// Do not look for new kinds and namespaces: the operator serves only those that exist at its start. Default: `false`.
@@ -298,6 +300,20 @@ settings! {
         /// Pod's own address, by another host name than `localhost`, or by a header such as `X-Forwarded-For`. Disable the endpoint beside a
         /// proxy that hides all of this.
         status: bool = true;
+    }
+
+    /// Settings for the metrics endpoint: see [`Operator::metrics`](crate::Operator::metrics). Startup handlers cannot change them, because the
+    /// endpoint starts before them.
+    MetricsSettings as metrics {
+        /// A file with the certificate to serve (PEM) if the address begins with `https://`, which is renewed externally, for example by
+        /// cert-manager; read again when it changes. Default: `None`, for a certificate that the operator creates and renews, and that clients
+        /// cannot verify.
+        certificate_file: Option<String> = None;
+        /// The file with its private key (PEM).
+        key_file: Option<String> = None;
+        /// Demand a bearer token from each client, and ask the API server whether its user may `get` the path `/metrics` (`TokenReview`,
+        /// `SubjectAccessReview`). Needs TLS, and the verb `create` for both kinds. Default: `false`.
+        authentication: bool = false;
     }
 
     /// The settings of admission webhooks for admission handlers (`#[on_validate]`, `#[on_mutate]`).

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "metrics")]
+use futures_util::FutureExt;
 use tokio::runtime::Handle;
 
 use crate::handler::subject::Activity;
@@ -14,9 +16,15 @@ use crate::operator::endpoints::BadEndpoint;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError};
 
 #[cfg(feature = "metrics")]
-use crate::health::metrics_endpoint;
+use crate::health::metrics_endpoint::{self, Protection};
 #[cfg(feature = "metrics")]
 use crate::health::scrape::{Scraper, ScraperSetup};
+#[cfg(feature = "metrics")]
+use crate::health::scrape_access::ScrapeAccess;
+#[cfg(feature = "metrics")]
+use crate::operator::scrape_certificate::ScrapeCertificate;
+#[cfg(feature = "metrics")]
+use crate::operator::validation::bounded;
 
 impl Operator {
     /// Serves the health of the operator over HTTP. This URL, such as `http://0.0.0.0:8080/healthz`, returns the results of probes
@@ -37,7 +45,8 @@ impl Operator {
 
     /// Serves metrics for Prometheus over HTTP: at `/metrics` of this host and port, such as `0.0.0.0:9090`, in the text format that the
     /// client accepts (`OpenMetrics` 1.0, else Prometheus' own). If it is the port of [`liveness`](Operator::liveness), one listener serves
-    /// both. By default nothing is counted. [`Metrics`](crate::Metrics) adds metrics of your own; `docs/metrics.md` lists all others.
+    /// both. `https://0.0.0.0:9090` serves them over TLS; [`MetricsSettings`](crate::MetricsSettings) has the certificate and the authentication
+    /// of clients. By default nothing is counted. [`Metrics`](crate::Metrics) adds metrics of your own; `docs/metrics.md` lists all others.
     #[cfg(feature = "metrics")]
     #[must_use]
     pub fn metrics(mut self, address: impl AsRef<str>) -> Self {
@@ -103,7 +112,27 @@ impl CheckedOperator {
             metrics_endpoint::report_served(&figures.address);
             return Ok((Vec::new(), Some(scraper)));
         }
-        let listener = metrics_endpoint::listen(&figures.address, scraper);
+        let listener = self
+            .protection(&figures.address)
+            .and_then(|protection| metrics_endpoint::listen(&figures.address, scraper, protection));
         Ok((vec![listener.map_err(OperatorError::Endpoint)?], None))
+    }
+
+    /// Returns the certificate of the metrics endpoint and the check of its clients, as the address and the settings ask for it.
+    #[cfg(feature = "metrics")]
+    fn protection(&self, address: &Address) -> Result<Protection, String> {
+        let settings = bounded(self.settings.get());
+        let is_checked = settings.metrics.authentication;
+        if is_checked && !address.is_tls() {
+            return Err(format!(
+                "`metrics.authentication` is true, and the metrics are served at {address}: expected https, because tokens must not cross the \
+                 network in plain text; use `--metrics https://HOST:PORT`"
+            ));
+        }
+        let certificate =
+            address.is_tls().then(|| ScrapeCertificate::first(&settings, address.host(), self.clock));
+        let tls = certificate.transpose()?.map(|it| (it.identity(), it.renew().boxed()));
+        let access = is_checked.then(|| ScrapeAccess::new(self.cluster(&settings), Handle::current()));
+        Ok(Protection { tls, access })
     }
 }

@@ -439,6 +439,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn checked_clients_of_metrics_need_two_permissions() {
+        let registry = Registry::new().on_create("configmaps", handler("c", |_| async { Ok(()) }));
+        let settings = Settings::with(|settings| settings.metrics.authentication = true);
+        let operator = Operator::new(registry).name("op").settings(settings);
+        let client = Client::new(ApiServer::new().service(), "default");
+        let printed = but_for_deployment(operator, client).await.unwrap();
+        let rules = printed.iter().filter_map(|it| it["rules"].as_array()).flatten();
+        let rules: Vec<_> = rules.filter(|it| it["verbs"] == json!(["create"])).cloned().collect();
+        for (group, plural) in
+            [("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")]
+        {
+            let expected = json!({"apiGroups": [group], "resources": [plural], "verbs": ["create"]});
+            assert!(rules.contains(&expected), "{rules:#?}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_definition_says_who_converts_and_has_its_rules() {
         let printed = converting(&["v1", "v1alpha1"], false).await.unwrap();
         let kinds: Vec<_> = printed.iter().map(|it| it["kind"].clone()).collect();

@@ -70,6 +70,7 @@ impl CheckedOperator {
             peering: (!settings.peering.standalone).then_some(settings.peering.name.as_str()),
             lists_namespaces: detects
                 && matches!(&self.scope, Scope::Some(patterns) if !patterns.are_names()),
+            reviews_tokens: settings.metrics.authentication,
             scans: detects && new_kinds_matter(all.iter().map(|it| &**it), resources),
         })
     }
