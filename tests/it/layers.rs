@@ -65,8 +65,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "health",
         ],
     ),
-    // The command line connects through `cluster` and creates objects. A flag selects the storages in `state`.
-    ("cli", &["object", "handler", "state", "why", "cluster", "operator"]),
+    // The command line connects through `cluster` and creates objects. A flag selects the storages in `state`. Traces go over TLS of `rt`.
+    ("cli", &["object", "handler", "state", "why", "cluster", "rt", "operator"]),
     // A test starts operators with clients of its server, reads a program's output, and calls admission handlers like a server.
     ("testing", &["handler", "admission", "conversion", "cluster", "operator", "cli"]),
 ];

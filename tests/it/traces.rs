@@ -228,9 +228,9 @@ async fn a_collector_that_refuses_or_hangs_costs_nothing_but_spans(cluster: Test
 
 async fn an_unsupported_request_is_reported(cluster: TestCluster) {
     let test = TestOperator::bare(cluster);
-    let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
-    let ended = handled(&test, "nothing", &[(ENDPOINT, "http://127.0.0.1:4317"), grpc]).await;
-    let told = "expected `http/protobuf` in OTEL_EXPORTER_OTLP_PROTOCOL, found `grpc`";
+    let json = ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json");
+    let ended = handled(&test, "nothing", &[(ENDPOINT, "http://127.0.0.1:4318"), json]).await;
+    let told = "expected `http/protobuf` or `grpc` in OTEL_EXPORTER_OTLP_PROTOCOL, found `http/json`";
     ended.with(0, &["Handler 'obey' succeeded.", told]);
 }
 

@@ -1,13 +1,13 @@
 //! Sends traces to an OpenTelemetry collector, configured by the standard environment variables.
 //!
-//! A separate thread sends OTLP over HTTP in batches, so that a slow or unreachable collector loses spans but never
+//! A separate thread sends OTLP in batches, over HTTP or gRPC ([`transport`]), so that a slow or unreachable collector loses spans but never
 //! delays handling.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData};
@@ -16,9 +16,14 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::{Layer, Registry};
 
 use crate::cli::lines::is_of_library;
+use crate::cli::traces::transport::{LastProblem, Route, Transport};
+
+mod transport;
 
 /// The time limit for sending the remaining spans at shutdown.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The standard's time limit for one request.
+const LONGEST_REQUEST: Duration = Duration::from_secs(10);
 
 /// Sends spans until it is shut down.
 pub(crate) struct Traces(SdkTracerProvider);
@@ -27,7 +32,8 @@ pub(crate) struct Traces(SdkTracerProvider);
 #[derive(Debug, PartialEq, Eq)]
 enum Wish {
     Nothing,
-    Traces,
+    /// Traces by this route; to this endpoint if no variable names one.
+    Traces(Route, Option<&'static str>),
     /// The environment requests an unsupported option. Carries a message with the expected and the actual value.
     Impossible(String),
 }
@@ -40,21 +46,20 @@ impl Traces {
         match wish(&variable) {
             Wish::Nothing => (None, None),
             Wish::Impossible(why) => (None, Some(why)),
-            Wish::Traces => match exporter() {
+            Wish::Traces(route, default) => match exporter(route, default) {
                 Ok(exporter) => (Some(Self::new(service, &variable, exporter)), None),
                 Err(why) => (None, Some(format!("{FAILED}: {why}"))),
             },
         }
     }
 
-    fn new(service: &str, variable: &impl Fn(&str) -> Option<String>, exporter: SpanExporter) -> Self {
+    fn new(service: &str, variable: &impl Fn(&str) -> Option<String>, exporter: Told<SpanExporter>) -> Self {
         let is_named = variable("OTEL_SERVICE_NAME").is_some()
             || variable("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|it| it.contains("service.name="));
         let resource = Resource::builder();
         let resource = if is_named { resource } else { resource.with_service_name(service.to_owned()) };
-        let provider = SdkTracerProvider::builder()
-            .with_resource(resource.build())
-            .with_batch_exporter(Told::new(exporter));
+        let provider =
+            SdkTracerProvider::builder().with_resource(resource.build()).with_batch_exporter(exporter);
         Self(provider.build())
     }
 
@@ -79,10 +84,17 @@ fn is_traced(metadata: &Metadata<'_>) -> bool {
     !only_attributes && !is_of_library(target)
 }
 
-fn exporter() -> Result<SpanExporter, String> {
-    let exporter = SpanExporter::builder().with_http();
-    let exporter = exporter.with_protocol(Protocol::HttpBinary).build();
-    exporter.map_err(|error| error.to_string())
+fn exporter(route: Route, default: Option<&str>) -> Result<Told<SpanExporter>, String> {
+    let problem = LastProblem::default();
+    let transport = Transport::new(route, problem.clone())?;
+    let exporter = SpanExporter::builder().with_http().with_http_client(transport);
+    let exporter = exporter.with_protocol(Protocol::HttpBinary);
+    let exporter = match default {
+        Some(endpoint) => exporter.with_endpoint(endpoint),
+        None => exporter,
+    };
+    let exporter = exporter.build().map_err(|error| error.to_string())?;
+    Ok(Told::new(exporter, problem))
 }
 
 const FAILED: &str = "Traces cannot be sent to the collector that the variables OTEL_* name";
@@ -105,23 +117,37 @@ fn wish(variable: &impl Fn(&str) -> Option<String>) -> Wish {
             ));
         }
     }
-    if let Some((name, url)) = endpoint
+    if let Some((name, url)) = &endpoint
         && !url.starts_with("http://")
+        && !url.starts_with("https://")
     {
         return Wish::Impossible(format!(
-            "{FAILED}: expected a URL like http://localhost:4318 in {name}, found `{url}`. Traces are sent as OTLP over plain HTTP: send them \
-             to a collector beside the operator, which can pass them on over TLS"
+            "{FAILED}: expected a URL like http://localhost:4318 or https://localhost:4318 in {name}, found `{url}`"
         ));
     }
-    let protocol = variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL");
-    let protocol = protocol.or_else(|| variable("OTEL_EXPORTER_OTLP_PROTOCOL"));
-    match protocol.as_deref() {
-        None | Some("http/protobuf") => Wish::Traces,
-        Some(other) => Wish::Impossible(format!(
-            "{FAILED}: expected `http/protobuf` in OTEL_EXPORTER_OTLP_PROTOCOL, found `{other}`. Collectors take it on port 4318, where they \
-             take gRPC on 4317"
-        )),
+    let of_traces = |name: &str| {
+        let specific = format!("OTEL_EXPORTER_OTLP_TRACES_{name}");
+        variable(&specific).or_else(|| variable(&format!("OTEL_EXPORTER_OTLP_{name}")))
+    };
+    if of_traces("CLIENT_CERTIFICATE").is_some() {
+        return Wish::Impossible(format!(
+            "{FAILED}: expected no OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE, because client certificates are not supported; send traces to a \
+             collector beside the operator, which can pass them on"
+        ));
     }
+    let is_grpc = match of_traces("PROTOCOL").as_deref() {
+        None | Some("http/protobuf") => false,
+        Some("grpc") => true,
+        Some(other) => {
+            return Wish::Impossible(format!(
+                "{FAILED}: expected `http/protobuf` or `grpc` in OTEL_EXPORTER_OTLP_PROTOCOL, found `{other}`"
+            ));
+        }
+    };
+    let milliseconds = of_traces("TIMEOUT").and_then(|it| it.parse().ok());
+    let patience = milliseconds.map_or(LONGEST_REQUEST, Duration::from_millis);
+    let route = Route { is_grpc, authorities: of_traces("CERTIFICATE"), patience };
+    Wish::Traces(route, (is_grpc && endpoint.is_none()).then_some("http://localhost:4317"))
 }
 
 /// Logs once when spans cannot be sent, and once when they can be sent again.
@@ -129,12 +155,12 @@ fn wish(variable: &impl Fn(&str) -> Option<String>) -> Wish {
 struct Told<E> {
     inner: E,
     is_failing: AtomicBool,
+    problem: LastProblem,
 }
 
 impl<E> Told<E> {
-    fn new(inner: E) -> Self {
-        let is_failing = AtomicBool::new(false);
-        Self { inner, is_failing }
+    fn new(inner: E, problem: LastProblem) -> Self {
+        Self { inner, is_failing: AtomicBool::new(false), problem }
     }
 
     fn report(&self, sent: &OTelSdkResult) {
@@ -143,7 +169,9 @@ impl<E> Told<E> {
                 tracing::info!("Traces are sent again.");
             }
             Err(error) if !self.is_failing.swap(true, Ordering::Relaxed) => {
-                tracing::warn!("{FAILED}: {error}. They are dropped until it can be reached.");
+                let problem = self.problem.lock().clone().filter(|it| !it.is_empty());
+                let problem = problem.map(|it| format!(" ({it})")).unwrap_or_default();
+                tracing::warn!("{FAILED}: {error}{problem}. They are dropped until it can be reached.");
             }
             Ok(()) | Err(_) => {}
         }
@@ -181,10 +209,19 @@ mod tests {
     fn traces_are_wanted_where_a_collector_is_named() {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318");
         assert_eq!(wished(&[]), Wish::Nothing);
-        assert_eq!(wished(&[endpoint]), Wish::Traces);
-        let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://x/v1/traces");
-        assert_eq!(wished(&[own]), Wish::Traces);
-        assert_eq!(wished(&[("OTEL_TRACES_EXPORTER", "otlp")]), Wish::Traces);
+        let http = Route { is_grpc: false, authorities: None, patience: LONGEST_REQUEST };
+        assert_eq!(wished(&[endpoint]), Wish::Traces(http.clone(), None));
+        let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://x/v1/traces");
+        assert_eq!(wished(&[own]), Wish::Traces(http.clone(), None));
+        assert_eq!(wished(&[("OTEL_TRACES_EXPORTER", "otlp")]), Wish::Traces(http, None));
+        let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+        let certificate = ("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "ca.pem");
+        let limit = ("OTEL_EXPORTER_OTLP_TIMEOUT", "1500");
+        let (authorities, patience) = (Some("ca.pem".to_owned()), Duration::from_millis(1500));
+        let secured = Route { is_grpc: true, authorities, patience };
+        assert_eq!(wished(&[endpoint, grpc, certificate, limit]), Wish::Traces(secured, None));
+        let default = wished(&[("OTEL_TRACES_EXPORTER", "otlp"), grpc]);
+        assert!(matches!(default, Wish::Traces(_, Some("http://localhost:4317"))), "{default:?}");
         let none = ("OTEL_TRACES_EXPORTER", "none");
         assert_eq!(wished(&[endpoint, none]), Wish::Nothing);
         let disabled = ("OTEL_SDK_DISABLED", "True");
@@ -199,12 +236,19 @@ mod tests {
                 "expected `otlp` or `none` in OTEL_TRACES_EXPORTER, found `zipkin`",
             ),
             (
-                [("OTEL_EXPORTER_OTLP_ENDPOINT", "https://x:4318"), ("OTEL_SERVICE_NAME", "x")],
-                "expected a URL like http://localhost:4318 in OTEL_EXPORTER_OTLP_ENDPOINT, found `https://x:4318`",
+                [("OTEL_EXPORTER_OTLP_ENDPOINT", "x:4318"), ("OTEL_SERVICE_NAME", "x")],
+                "expected a URL like http://localhost:4318 or https://localhost:4318 in OTEL_EXPORTER_OTLP_ENDPOINT, found `x:4318`",
             ),
             (
-                [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x:4317"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")],
-                "expected `http/protobuf` in OTEL_EXPORTER_OTLP_PROTOCOL, found `grpc`",
+                [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")],
+                "expected `http/protobuf` or `grpc` in OTEL_EXPORTER_OTLP_PROTOCOL, found `http/json`",
+            ),
+            (
+                [
+                    ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://x"),
+                    ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "c.pem"),
+                ],
+                "expected no OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
             ),
         ] {
             let wish = wished(&variables);
