@@ -24,6 +24,8 @@ use crate::object::resource::Resource;
 pub(crate) enum ClientConfig {
     /// `https://HOST:PORT/PATH`; the paths of handlers are appended.
     Url(String),
+    /// The same, through a tunnel whose certificate the API server's machine trusts.
+    Tunnel(String),
     /// A Service in the cluster.
     Service { namespace: String, name: String, port: u16 },
 }
@@ -160,7 +162,7 @@ pub(crate) fn is_as_wanted(found: &Value, webhooks: &[Value]) -> bool {
 
 fn refuses_when_failing(admission: &Handler, client: &ClientConfig) -> bool {
     // A process outside of the cluster may end without removing its webhook, and no controller restarts it.
-    let is_outside = matches!(client, ClientConfig::Url(_));
+    let is_outside = !matches!(client, ClientConfig::Service { .. });
     let ignores = admission.webhook.ignore_failures;
     !ignores.unwrap_or(is_outside && !admission.webhook.persistent)
 }
@@ -253,7 +255,7 @@ pub(crate) fn operations(admission: &Handler) -> Vec<&'static str> {
 /// Returns the `clientConfig` for a path, with the trusted certificates in PEM; an empty bundle trusts those of the API server's machine.
 pub(crate) fn client_config(client: &ClientConfig, path: &str, bundle: &str) -> Value {
     let mut config = match client {
-        ClientConfig::Url(url) => {
+        ClientConfig::Url(url) | ClientConfig::Tunnel(url) => {
             let url = url.trim_end_matches('/');
             json!({"url": format!("{url}{path}")})
         }
@@ -261,7 +263,8 @@ pub(crate) fn client_config(client: &ClientConfig, path: &str, bundle: &str) -> 
             json!({"service": {"namespace": namespace, "name": name, "path": path, "port": port}})
         }
     };
-    if !bundle.is_empty() {
+    let is_trusted = matches!(client, ClientConfig::Tunnel(_));
+    if !bundle.is_empty() && !is_trusted {
         config["caBundle"] = STANDARD.encode(bundle).into();
     }
     config
@@ -347,6 +350,14 @@ mod tests {
         };
         change(&mut source);
         [AdmissionKind::Mutate, AdmissionKind::Validate].map(|kind| webhooks(kind, source))
+    }
+
+    #[test]
+    fn the_certificate_of_a_tunnel_is_trusted_already() {
+        let tunnel = ClientConfig::Tunnel("https://hooks.example.com/".to_owned());
+        let expected = json!({"url": "https://hooks.example.com/convert/a"});
+        assert_eq!(client_config(&tunnel, "/convert/a", "PEM"), expected);
+        assert_eq!(client_config(&tunnel, "/convert/a", ""), expected);
     }
 
     #[test]

@@ -38,6 +38,11 @@ impl Cluster {
         self.list_all(resource, None, &format!("fieldSelector={selector}")).await
     }
 
+    /// Returns one object of a kind in the cluster; `None` if there is none.
+    pub(crate) async fn first_of(&self, resource: &Resource) -> Result<Option<Value>, ClusterError> {
+        Ok(self.list_all(resource, None, "limit=1").await?.into_iter().next())
+    }
+
     /// Lists the objects of a kind that the query selects, in this namespace or in the cluster.
     pub(super) async fn list_all(
         &self,

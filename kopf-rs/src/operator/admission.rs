@@ -17,6 +17,7 @@ use crate::engine::report::report_of_operator;
 use crate::handler::webhook::AdmissionKind;
 use crate::happening::webhooks::AdmissionServing;
 use crate::operator::admission::definitions::Definition;
+use crate::operator::admission::detection::detected;
 use crate::operator::admission::driver::Drivers;
 use crate::operator::admission::endpoint::{Endpoint, Responder};
 use crate::operator::admission::files::{ClientAuthorities, FollowedFiles};
@@ -27,16 +28,18 @@ use crate::operator::admission::migration::StorageMigration;
 use crate::operator::admission::publishing::Publishing;
 use crate::operator::admission::setup::{AdmissionSetup, addresses, not_served_at};
 use crate::operator::admission::sharing::Sharing;
+use crate::operator::admission::tunnel::Tunnel;
 use crate::operator::settings::admission::AdmissionServer;
 use crate::operator::settings::{Admission, named_host};
 use crate::rt::task;
+use crate::rt::tls::Identity;
 use crate::state::naming;
 
-use crate::rt::tls::Identity;
 #[cfg(feature = "cli")]
 pub(crate) mod cleaning;
 mod contest;
 mod definitions;
+mod detection;
 pub(crate) mod driver;
 pub(crate) mod endpoint;
 pub(super) mod files;
@@ -52,6 +55,7 @@ mod publishing;
 pub(crate) mod setup;
 mod sharing;
 mod tls;
+mod tunnel;
 
 /// Running admission webhooks. Dropping it ends them at once.
 pub(crate) struct AdmissionWebhooks {
@@ -65,6 +69,8 @@ pub(crate) struct AdmissionWebhooks {
     publishing: Arc<Publishing>,
     /// The time for which the endpoint continues to answer after the request to end, if instances of the operator are replaced behind a Service.
     grace: Option<Duration>,
+    /// Through which the API server reaches the endpoint, if it needs one.
+    tunnel: Option<Tunnel>,
     _certificates: AbortOnDropHandle<()>,
 }
 
@@ -87,17 +93,28 @@ impl AdmissionWebhooks {
         let Some(server) = setup.server()? else {
             return Ok(None);
         };
-        let socket = bind(server, admission)?;
+        let server = match server {
+            AdmissionServer::Detected => detected(&setup.cluster).await?,
+            server => server.clone(),
+        };
+        let socket = bind(&server, admission)?;
         let port = port_of(&socket)?;
         let publishing = Publishing::new();
-        let (identity, certificates) = certificates(&setup, server, &publishing).await?;
+        let (identity, certificates) = certificates(&setup, &server, &publishing).await?;
+        let (server, client, tunnel) = match &server {
+            AdmissionServer::Tunnel(command) => {
+                let (tunnel, server) = Tunnel::start(command, port).await?;
+                let client = ClientConfig::Tunnel(server.to_string());
+                (server, client, Some(tunnel))
+            }
+            _ => (server.clone(), server.client_config(port), None),
+        };
         let demands_certificate = admission.client_authority_file.is_some();
         let endpoint = Endpoint::start(socket, identity, server.root(), demands_certificate, responder);
         let endpoint = endpoint.map_err(|error| error.to_string())?;
         let at = server.to_string();
         report_of_operator(&AdmissionServing::Served { port, at });
         let (unwritten_by, unwritten) = mpsc::channel(1);
-        let client = server.client_config(port);
         Ok(Some(Self {
             endpoint,
             drivers: drivers(&setup, &client, &publishing, &sharing(&setup, port), &unwritten_by),
@@ -105,6 +122,7 @@ impl AdmissionWebhooks {
             propagation: admission.propagation.min(LONGEST_END),
             publishing,
             grace: setup.persists().then_some(admission.shutdown_grace),
+            tunnel,
             _certificates: certificates,
         }))
     }
@@ -121,9 +139,15 @@ impl AdmissionWebhooks {
         self.publishing.all_published()
     }
 
-    /// Waits until configurations or definitions would do harm or may not be written. Returns the reason.
+    /// Waits until configurations or definitions would do harm or may not be written, or the tunnel ends. Returns the reason.
     pub(crate) async fn failed(&mut self) -> String {
-        self.drivers.failed().await
+        let Some(tunnel) = &mut self.tunnel else {
+            return self.drivers.failed().await;
+        };
+        tokio::select! {
+            failed = self.drivers.failed() => failed,
+            ended = tunnel.ended() => ended,
+        }
     }
 
     /// Ends the webhooks. In a cluster, the Service leads to this instance until all nodes know that it is no longer ready, so the endpoint

@@ -153,6 +153,10 @@ pub(crate) fn port_to_be(server: &AdmissionServer, admission: &Admission) -> Res
             "nobody knows yet at which port admission webhooks will be served: set `settings.admission.listen`, such as `0.0.0.0:9443`"
                 .to_owned(),
         ),
+        AdmissionServer::Detected | AdmissionServer::Tunnel(_) => Err(format!(
+            "the setting `admission.server` is `{server}`, whose address is known only while the operator runs: expected a Service \
+             (`service:NAMESPACE/NAME`) for manifests"
+        )),
         _ => Ok(port),
     }
 }

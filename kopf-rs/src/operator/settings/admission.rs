@@ -9,7 +9,7 @@ use crate::admission::configuration::ClientConfig;
 
 /// The address at which the API server reaches the admission handlers of an operator.
 ///
-/// In a file or a variable: `local`, `k3d`, `minikube`, `docker-desktop`, `host:NAME`, `https://HOST:PORT/PATH` or
+/// In a file or a variable: `auto`, `local`, `k3d`, `minikube`, `docker-desktop`, `host:NAME`, `https://HOST:PORT/PATH`, `tunnel:COMMAND` or
 /// `service:NAMESPACE/NAME:PORT`.
 ///
 /// ```
@@ -24,10 +24,17 @@ use crate::admission::configuration::ClientConfig;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AdmissionServer {
+    /// As the local cluster reaches the operator's machine: the operator detects k3d, kind, minikube, Docker Desktop, and an API server on its
+    /// machine by the first node, which it must be allowed to `list`.
+    Detected,
     /// By this name of the operator's machine, at the port on which the operator listens.
     Host(String),
     /// By this URL, `https://HOST:PORT/PATH`, for example through a tunnel.
     Url(String),
+    /// Through a tunnel, which this command of the shell opens and keeps: it gets the port of the operator's endpoint, which speaks TLS, as
+    /// `$PORT`, and prints the tunnel's URL (`https://HOST/PATH`) on standard output. The tunnel presents a certificate of its own, which the
+    /// API server's machine trusts. The operator ends when the command does.
+    Tunnel(String),
     /// Through a Service in the cluster.
     Service {
         /// Its namespace.
@@ -43,6 +50,9 @@ pub enum AdmissionServer {
 const PORT_OF_PODS: u16 = 9443;
 
 const LOCAL: &str = "localhost";
+
+/// The word for a detected cluster.
+const AUTO: &str = "auto";
 
 /// The names that machines have in the networks of local clusters.
 const HOSTS: [(&str, &str); 4] = [
@@ -88,6 +98,12 @@ impl AdmissionServer {
         if let Some((_, host)) = HOSTS.iter().find(|(name, _)| *name == text) {
             return Some(Self::Host((*host).to_owned()));
         }
+        if text == AUTO {
+            return Some(Self::Detected);
+        }
+        if let Some(command) = text.strip_prefix("tunnel:") {
+            return Some(Self::Tunnel(command.trim().to_owned())).filter(Self::is_clear);
+        }
         let host = text.strip_prefix("host:").map(str::to_owned);
         if let Some(host) = host {
             return Some(Self::Host(host)).filter(Self::is_clear);
@@ -106,6 +122,8 @@ impl AdmissionServer {
 
     fn is_clear(&self) -> bool {
         match self {
+            Self::Detected => true,
+            Self::Tunnel(command) => !command.is_empty(),
             Self::Host(host) => !host.is_empty() && !host.contains(['/', ' ']),
             Self::Service { namespace, name, port } => {
                 let is_name =
@@ -148,7 +166,9 @@ impl AdmissionServer {
         let any = IpAddr::from([0u16; 8]);
         match self {
             Self::Host(host) if host == LOCAL => (IpAddr::from([127, 0, 0, 1]), 0).into(),
-            Self::Host(_) => (any, 0).into(),
+            // The command runs on this machine.
+            Self::Tunnel(_) => (IpAddr::from([127, 0, 0, 1]), 0).into(),
+            Self::Host(_) | Self::Detected => (any, 0).into(),
             Self::Url(_) => {
                 let port = self.url_parts().map_or(0, |(_, port, _)| port);
                 (any, port).into()
@@ -163,6 +183,8 @@ impl AdmissionServer {
             Self::Host(host) if host.contains(':') => ClientConfig::Url(format!("https://[{host}]:{port}")),
             Self::Host(host) => ClientConfig::Url(format!("https://{host}:{port}")),
             Self::Url(url) => ClientConfig::Url(url.clone()),
+            // Resolved before anything is configured.
+            Self::Detected | Self::Tunnel(_) => ClientConfig::Url(format!("https://{LOCAL}:{port}")),
             Self::Service { namespace, name, port } => {
                 ClientConfig::Service { namespace: namespace.clone(), name: name.clone(), port: *port }
             }
@@ -177,6 +199,7 @@ impl AdmissionServer {
     /// Returns the names and addresses for which a certificate must be valid.
     pub(crate) fn names(&self) -> Vec<String> {
         let names = match self {
+            Self::Detected | Self::Tunnel(_) => vec![LOCAL, "127.0.0.1", "::1"],
             Self::Host(host) if host == LOCAL => vec![LOCAL, "127.0.0.1", "::1"],
             Self::Host(host) => vec![host.as_str()],
             Self::Url(_) => {
@@ -199,13 +222,13 @@ impl AdmissionServer {
     pub(crate) fn namespace(&self) -> Option<&str> {
         match self {
             Self::Service { namespace, .. } => Some(namespace),
-            Self::Host(_) | Self::Url(_) => None,
+            Self::Host(_) | Self::Url(_) | Self::Detected | Self::Tunnel(_) => None,
         }
     }
 }
 
-pub(crate) const EXPECTED: &str = "expected local, k3d, minikube, docker-desktop, host:NAME, https://HOST:PORT/PATH or \
-                                   service:NAMESPACE/NAME:PORT";
+pub(crate) const EXPECTED: &str = "expected auto, local, k3d, minikube, docker-desktop, host:NAME, https://HOST:PORT/PATH, \
+                                   tunnel:COMMAND or service:NAMESPACE/NAME:PORT";
 
 impl fmt::Display for AdmissionServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -218,6 +241,8 @@ impl fmt::Display for AdmissionServer {
                 }
             }
             Self::Url(url) => f.write_str(url),
+            Self::Detected => f.write_str(AUTO),
+            Self::Tunnel(command) => write!(f, "tunnel:{command}"),
             Self::Service { namespace, name, port } => write!(f, "service:{namespace}/{name}:{port}"),
         }
     }
@@ -230,6 +255,8 @@ mod tests {
     #[test]
     fn servers_are_read_as_they_are_shown() {
         for text in [
+            "auto",
+            "tunnel:ngrok http https://localhost:$PORT",
             "local",
             "k3d",
             "minikube",
@@ -255,12 +282,13 @@ mod tests {
             "service:a/b:0",
             "service:a/b.c",
             "host:",
+            "tunnel: ",
         ] {
             assert_eq!(AdmissionServer::parse(text), None, "{text}");
         }
         let wrong = AdmissionServer::Url("http://a".to_owned());
         let problem = wrong.problem().unwrap();
-        assert!(problem.starts_with("the admission server `http://a` cannot be used: expected local"));
+        assert!(problem.starts_with("the admission server `http://a` cannot be used: expected auto, local"));
     }
 
     #[test]
