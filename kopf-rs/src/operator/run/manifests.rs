@@ -388,8 +388,15 @@ mod tests {
     async fn but_for_deployment(mut operator: Operator, client: Client) -> Result<Vec<Value>, OperatorError> {
         operator.settings.peering.standalone = true;
         let all = operator.manifests(client, Install::default()).await?.objects;
-        let around =
-            ["Namespace", "ServiceAccount", "Deployment", "Service", "RoleBinding", "ClusterRoleBinding"];
+        let around = [
+            "Namespace",
+            "ServiceAccount",
+            "Deployment",
+            "NetworkPolicy",
+            "Service",
+            "RoleBinding",
+            "ClusterRoleBinding",
+        ];
         Ok(all.into_iter().filter(|it| !around.contains(&it["kind"].as_str().unwrap())).collect())
     }
 
