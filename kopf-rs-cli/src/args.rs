@@ -453,7 +453,6 @@ pub(crate) fn check(name: &str, operator_args: &[OsString]) -> Result<(), clap::
 #[cfg(test)]
 mod tests {
     use clap::{ArgMatches, CommandFactory};
-    use kopf_rs_flags::forwarded::{Receiver, forwarded};
 
     use super::*;
 

@@ -395,7 +395,7 @@ mod tests {
         let matches =
             crate::args::Cli::command().try_get_matches_from(typed.split(' ')).expect("valid flags");
         let (_, matches) = matches.subcommand().expect("a subcommand");
-        let args = crate::args::forwarded(matches);
+        let args = crate::args::for_program(matches).operator;
         (Dev::from_arg_matches(matches).expect("flags of dev"), args)
     }
 

@@ -27,6 +27,7 @@ mod terminal;
 mod workspace;
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
@@ -85,12 +86,7 @@ fn main() -> ExitCode {
 }
 
 /// Starts the operator with the flag that has the name of the subcommand.
-fn start_as(
-    run_it: RunIt,
-    name: &str,
-    run: &Run,
-    mut args: Forwarded,
-) -> Result<ExitCode, Box<dyn Error>> {
+fn start_as(run_it: RunIt, name: &str, run: &Run, mut args: Forwarded) -> Result<ExitCode, Box<dyn Error>> {
     let flag = OsString::from(format!("--{name}"));
     if !args.operator.contains(&flag) {
         args.operator.push(flag);

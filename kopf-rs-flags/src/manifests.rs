@@ -34,7 +34,7 @@ pub struct ManifestsFlags {
     /// With --manifests, the limits of a Pod, such as memory=256Mi
     #[arg(long, value_name = "NAME=QUANTITY", value_delimiter = ',', value_parser = quantity)]
     pub limits: Vec<(String, String)>,
-    /// With --manifests and --metrics, add a PodMonitor: the Prometheus operator collects the metrics
+    /// With --manifests and --metrics, add a `PodMonitor`: the Prometheus operator collects the metrics
     #[arg(long)]
     pub pod_monitor: bool,
     /// With --manifests, let cert-manager create and renew the certificate of webhooks: add an Issuer and a Certificate
@@ -47,7 +47,7 @@ pub struct ManifestsFlags {
     /// stored objects: compared with the files of -o DIR, or with the cluster of --kubeconfig or --context
     #[arg(long)]
     pub check: bool,
-    /// With --manifests, compare the permissions with the requests that tests have recorded in this folder (KOPF_RS_OBSERVE), and print the
+    /// With --manifests, compare the permissions with the requests that tests have recorded in this folder (`KOPF_RS_OBSERVE`), and print the
     /// difference instead of the manifests; `kopf-rs manifests --observe` does both
     #[arg(long, value_name = "DIR")]
     pub observed: Option<PathBuf>,

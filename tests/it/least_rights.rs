@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use kopf_rs_tests::{Lines, Program, TestCluster, documents, scenarios};
+use kopf_rs_tests::{Lines, Program, TestCluster, documents, say, scenarios};
 use serde_json::{Value, json};
 
 use crate::cli::{PATIENCE, operator};
@@ -14,7 +14,7 @@ scenarios! {
 
 const API: &str = "rbac.authorization.k8s.io";
 
-/// A rule of a Role in a namespace, or of a ClusterRole.
+/// A rule of a Role in a namespace, or of a `ClusterRole`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rule {
     namespace: Option<String>,
@@ -36,12 +36,12 @@ pub(crate) fn rules_of(objects: &[Value]) -> Vec<Rule> {
     let roles = objects
         .iter()
         .filter(|it| ["Role", "ClusterRole"].contains(&it["kind"].as_str().unwrap_or_default()));
-    let rules = roles.flat_map(|role| {
+    let of_all = roles.flat_map(|role| {
         let namespace = role["metadata"]["namespace"].as_str().map(str::to_owned);
-        let rules = role["rules"].as_array().into_iter().flatten().cloned();
-        rules.map(move |rule| Rule { namespace: namespace.clone(), rule })
+        let all = role["rules"].as_array().into_iter().flatten().cloned();
+        all.map(move |rule| Rule { namespace: namespace.clone(), rule })
     });
-    rules.collect()
+    of_all.collect()
 }
 
 /// Creates a user with these rules and no others. Returns its name.
@@ -142,7 +142,7 @@ async fn each_rule_that_is_missing_is_named_at_the_start(cluster: TestCluster) {
         command
     };
     let (tried, not_named) = rules_not_named(&cluster, &rules, command).await;
-    println!("rules tried / named: {tried} / {}", tried - not_named.len());
+    say(&format!("rules tried / named: {tried} / {}", tried - not_named.len()));
     assert!(tried > 5, "{rules:?}");
     assert_eq!(not_named, [] as [Value; 0]);
 }

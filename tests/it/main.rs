@@ -4,6 +4,7 @@
 
 mod abrupt;
 mod access;
+mod accounts;
 mod activities;
 mod admission;
 mod attempt_keys;

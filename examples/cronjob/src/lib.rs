@@ -105,10 +105,10 @@ pub async fn register(client: Client) -> HandlerResult {
 ///
 /// Fails for an object that is to be refused.
 #[on_validate(CronJob, operations = [CREATE, UPDATE])]
-pub async fn valid(spec: CronJobSpec, name: Option<&str>) -> HandlerResult {
+pub fn valid(#[from(spec.schedule)] schedule: &str, name: Option<&str>) -> HandlerResult {
     let mut errors = AdmissionErrors::new();
-    if let Err(error) = crontab(&spec.schedule) {
-        errors.invalid("spec.schedule", &spec.schedule, error.to_string());
+    if let Err(error) = crontab(schedule) {
+        errors.invalid("spec.schedule", schedule, error.to_string());
     }
     if let Some(name) = name.filter(|it| it.len() > 52) {
         errors.invalid("metadata.name", name, "must be no more than 52 characters");

@@ -8,7 +8,7 @@ use super::*;
 const EXAMPLE: &str = include_str!("../example-cronjob.yaml");
 const KIND: &str = "/apis/batch.example.com/v1/namespaces/default/cronjobs";
 
-fn spec(more: Value) -> CronJobSpec {
+fn spec(more: &Value) -> CronJobSpec {
     let mut spec = json!({"schedule": "0 * * * *", "jobTemplate": {"spec": {}}});
     spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     serde_json::from_value(spec).unwrap()
@@ -20,13 +20,13 @@ fn at(text: &str) -> Timestamp {
 
 #[test]
 fn the_newest_missed_start_is_due() {
-    let start = |more, last, now| due(&spec(more), at(last), at(now)).map(|it| it.missed).unwrap();
+    let start = |more, last, now| due(&spec(&more), at(last), at(now)).map(|it| it.missed).unwrap();
     assert_eq!(start(json!({}), "10:30", "10:59"), None);
     assert_eq!(start(json!({}), "10:30", "11:00"), Some(at("11:00")));
     assert_eq!(start(json!({}), "10:00", "12:30"), Some(at("12:00")));
     assert_eq!(start(json!({"startingDeadlineSeconds": 60}), "10:00", "12:30"), None);
-    assert_eq!(due(&spec(json!({})), at("10:00"), at("12:30")).unwrap().next, at("13:00"));
-    let minutely = spec(json!({"schedule": "* * * * *"}));
+    assert_eq!(due(&spec(&json!({})), at("10:00"), at("12:30")).unwrap().next, at("13:00"));
+    let minutely = spec(&json!({"schedule": "* * * * *"}));
     assert!(
         due(&minutely, at("10:00"), at("12:30")).unwrap_err().to_string().contains("more than 100 starts")
     );

@@ -1,4 +1,4 @@
-//! Replicator: copies Secrets and ConfigMaps into other namespaces.
+//! Replicator: copies `Secrets` and `ConfigMaps` into other namespaces.
 //!
 //! ```sh
 //! kopf-rs run examples/replicator --embedded --apply examples/replicator/example-secret.yaml
@@ -24,7 +24,7 @@ fn secrets(namespace: String, name: String) -> ((), (String, String)) {
     ((), (namespace, name))
 }
 
-/// The namespaces and names of ConfigMaps to copy.
+/// The namespaces and names of `ConfigMaps` to copy.
 #[index("v1", "configmaps", annotations = {TO: PRESENT})]
 fn config_maps(namespace: String, name: String) -> ((), (String, String)) {
     ((), (namespace, name))

@@ -62,11 +62,14 @@ impl LogLevelSetting {
         if level == self.level {
             return;
         }
-        let told = || match level {
-            Some(level) => tracing::info!("The log level is now `{level}`, as `logging.level` says."),
-            None => tracing::info!(
-                "The log level is again that of the flags, because `logging.level` has no value."
-            ),
+        let told = || {
+            if let Some(level) = level {
+                tracing::info!("The log level is now `{level}`, as `logging.level` says.");
+            } else {
+                tracing::info!(
+                    "The log level is again that of the flags, because `logging.level` has no value."
+                );
+            }
         };
         // One of both states shows lines of this level, unless neither does.
         let grows = level.is_some_and(|it| it >= LogLevel::Info);

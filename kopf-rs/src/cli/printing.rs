@@ -31,6 +31,9 @@ use crate::operator::run::manifests::{Install, Manifests, check_names};
 use crate::operator::scope::Patterns;
 use crate::operator::settings::configuration::variables;
 
+/// Creates the operator for these namespaces.
+type Create<'a> = &'a dyn Fn(&Scope) -> Result<Operator, Box<dyn Error>>;
+
 /// What is printed.
 pub(super) struct Printing<'a> {
     pub(super) flags: &'a Flags,
@@ -39,8 +42,7 @@ pub(super) struct Printing<'a> {
     pub(super) args: Vec<String>,
     /// The version of the program.
     pub(super) version: &'a str,
-    /// Creates the operator for these namespaces.
-    pub(super) operator: &'a dyn Fn(&Scope) -> Result<Operator, Box<dyn Error>>,
+    pub(super) operator: Create<'a>,
 }
 
 /// Prints the objects in the order in which they are to be applied, or writes them into files.

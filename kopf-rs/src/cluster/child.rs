@@ -47,18 +47,21 @@ pub(crate) struct ApplyReply {
     pub(crate) object: Value,
 }
 
+impl<'a> ApplyRequest<'a> {
+    pub(super) fn call(&self) -> Call<'a> {
+        let mut call = Call::on(Method::PATCH, self.object, (APPLY, self.body), &["create", "patch"]);
+        let (manager, force) = (escaped(self.manager), self.force);
+        let dry_run = if self.dry_run { "&dryRun=All" } else { "" };
+        let query = format!("?fieldManager={manager}&force={force}&fieldValidation=Strict{dry_run}");
+        call.target.push_str(&query);
+        call
+    }
+}
+
 impl Cluster {
     /// Applies the complete configuration that a manager wants of an object.
     pub(crate) async fn apply(&self, request: ApplyRequest<'_>) -> Result<ApplyReply, ClusterError> {
-        let manager = escaped(request.manager);
-        let force = request.force;
-        let body = (APPLY, request.body);
-        let mut call = Call::on(Method::PATCH, request.object, body, &["create", "patch"]);
-        let query = format!("?fieldManager={manager}&force={force}&fieldValidation=Strict");
-        call.target.push_str(&query);
-        if request.dry_run {
-            call.target.push_str("&dryRun=All");
-        }
+        let call = request.call();
         let (code, reply) = self.exchange_in_turn_coded(&call, None).await?;
         Ok(ApplyReply { created: code == 201, object: value(&reply)? })
     }

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::cluster::child::{APPLY, ApplyRequest, METADATA_LIST};
+use crate::cluster::child::{ApplyRequest, METADATA_LIST};
 use crate::cluster::error::{Asked, ClusterError};
 use crate::cluster::read::value;
 use crate::cluster::request::{Call, JSON, ObjectPath, escaped};
@@ -39,15 +39,9 @@ impl Cluster {
         }
     }
 
-    /// Applies the complete configuration of an object; with `is_dry`, only returns the object that would result.
-    pub(crate) async fn put(&self, request: ApplyRequest<'_>, is_dry: bool) -> Result<Value, ClusterError> {
-        let body = (APPLY, request.body);
-        let mut call = Call::on(Method::PATCH, request.object, body, &["create", "patch"]);
-        let (manager, force) = (escaped(request.manager), request.force);
-        let dry = if is_dry { "&dryRun=All" } else { "" };
-        let query = format!("?fieldManager={manager}&force={force}&fieldValidation=Strict{dry}");
-        call.target.push_str(&query);
-        value(&self.persist(&call).await?)
+    /// Applies the complete configuration of an object. Returns the object that results.
+    pub(crate) async fn put(&self, request: ApplyRequest<'_>) -> Result<Value, ClusterError> {
+        value(&self.persist(&request.call()).await?)
     }
 
     /// Merges a change into an object that may be gone.

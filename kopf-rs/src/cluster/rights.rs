@@ -58,7 +58,8 @@ impl Cluster {
         Ok(name.unwrap_or_default().to_owned())
     }
 
-    async fn review(&self, group: &str, kind: &str, spec: &Value) -> Result<Value, ClusterError> {
+    /// Sends a review of this kind, and returns it with its answer.
+    pub(super) async fn review(&self, group: &str, kind: &str, spec: &Value) -> Result<Value, ClusterError> {
         let resource = Resource::built_in(group, kind, false);
         let body = json!({"apiVersion": resource.api_version(), "kind": kind, "spec": spec});
         let asked = Asked::of(&resource, None, &["create"]);

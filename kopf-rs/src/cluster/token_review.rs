@@ -2,13 +2,10 @@
 //!
 //! This module does not know who presents the token, and keeps none.
 
-use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
-use crate::cluster::request::{Call, JSON, ObjectPath};
-use crate::object::resource::Resource;
 
 /// The verdict on a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +21,7 @@ impl Cluster {
     /// Returns whether the user of the token may `get` the path, by a `TokenReview` and a `SubjectAccessReview`. The operator needs the verb
     /// `create` for both.
     pub(crate) async fn judge_token(&self, token: &str, path: &str) -> Result<Verdict, ClusterError> {
-        let review = self.review(("authentication.k8s.io", "TokenReview"), json!({"token": token})).await?;
+        let review = self.review("authentication.k8s.io", "TokenReview", &json!({"token": token})).await?;
         let status = &review["status"];
         if status["authenticated"] != true {
             return Ok(Verdict::Unknown);
@@ -34,20 +31,10 @@ impl Cluster {
             "user": user["username"], "uid": user["uid"], "groups": user["groups"], "extra": user["extra"],
             "nonResourceAttributes": {"path": path, "verb": "get"},
         });
-        let review = self.review(("authorization.k8s.io", "SubjectAccessReview"), asked).await?;
+        let review = self.review("authorization.k8s.io", "SubjectAccessReview", &asked).await?;
         if review["status"]["allowed"] == true {
             return Ok(Verdict::Permitted);
         }
         Ok(Verdict::Denied(user["username"].as_str().unwrap_or_default().to_owned()))
-    }
-
-    async fn review(&self, (group, kind): (&str, &str), spec: Value) -> Result<Value, ClusterError> {
-        let resource = Resource::built_in(group, kind, false);
-        let body = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "spec": spec});
-        let object = ObjectPath { resource: &resource, namespace: None, name: "" };
-        let call = Call::on(Method::POST, object, (JSON, &body), &["create"]);
-        let reply = self.exchange(&call).await?;
-        serde_json::from_slice(&reply)
-            .map_err(|error| ClusterError::Invalid(format!("the answer to a {kind} cannot be read: {error}")))
     }
 }

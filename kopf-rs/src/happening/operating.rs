@@ -143,15 +143,23 @@ happenings! {
     enum Health {
         /// The endpoint for `health status`, `metrics` or `the web page` listens.
         Served { what: &'static str, url: String } => INFO, "Serving {what} at {url}";
-        /// The metrics endpoint serves a different certificate from now on.
-        CertificateServed => INFO, "Another certificate is served for metrics.";
-        /// The certificate of the metrics endpoint cannot be renewed.
-        CertificateFailed { problem: String }
-            => WARN, "The certificate for metrics cannot be renewed; the former one is served: {problem}";
         /// The endpoint has reported a failure for the first time. Carries the failing checks with their reasons.
         Fails { endpoint: String, failing: Vec<String> } => WARN, "{endpoint} fails: {}.", failing.join("; ");
         /// All checks pass again.
         Passes { endpoint: String } => INFO, "{endpoint} passes.";
+    }
+}
+
+#[cfg(feature = "metrics")]
+happenings! {
+    /// A happening of the certificate for metrics.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    enum MetricsCertificate {
+        /// The endpoint serves a different certificate from now on.
+        Served => INFO, "Another certificate is served for metrics.";
+        /// The certificate cannot be renewed.
+        Failed { problem: String }
+            => WARN, "The certificate for metrics cannot be renewed; the former one is served: {problem}";
     }
 }
 

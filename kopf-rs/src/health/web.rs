@@ -78,7 +78,7 @@ pub(crate) fn listen(address: &Address, shown: Shown) -> Result<Listener, String
         }
         .boxed()
     };
-    let (listener, chosen) = Listener::start(address, "kopf-web", Box::new(answer), beating)?;
+    let (listener, chosen) = Listener::start(address, "kopf-web", Box::new(answer), None, beating)?;
     report_of_operator(&Health::Served { what: "the web page", url: chosen.to_string() });
     Ok(listener)
 }

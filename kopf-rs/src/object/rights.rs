@@ -11,6 +11,7 @@ use crate::object::granted::{Granted, Question};
 use crate::object::requests::RequestedResource;
 use crate::object::requests::VERBS;
 
+#[cfg(any(feature = "cli", test))]
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The verbs for an object that the operator follows and changes, except for its creation, which RBAC cannot restrict by name.
@@ -35,6 +36,7 @@ struct Permitted {
 
 /// The service account that an operator runs as.
 #[derive(Clone, Copy, Debug)]
+#[cfg(any(feature = "cli", test))]
 pub(crate) struct Account<'a> {
     /// The name of the operator, and of the account.
     pub(crate) name: &'a str,
@@ -167,6 +169,7 @@ impl Rights {
     }
 
     /// Returns a role and its binding for the whole cluster and for each namespace.
+    #[cfg(any(feature = "cli", test))]
     pub(crate) fn roles(&self, account: Account<'_>) -> Vec<Value> {
         let places = self.0.iter().filter(|(_, permitted)| !permitted.is_empty());
         places.flat_map(|(namespace, permitted)| role(account, namespace.as_deref(), permitted)).collect()
@@ -208,6 +211,7 @@ fn yaml(rule: &Value) -> String {
     lines.join("\n")
 }
 
+#[cfg(any(feature = "cli", test))]
 fn role(account: Account<'_>, namespace: Option<&str>, permitted: &BTreeMap<Permitted, Verbs>) -> [Value; 2] {
     // Operators of one name in several namespaces need separate cluster roles. The name of a namespace has no dot.
     let (prefix, metadata) = match namespace {

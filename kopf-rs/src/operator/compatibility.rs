@@ -162,11 +162,14 @@ impl Comparison {
         }
         match &old["additionalProperties"] {
             former if former.is_object() && others.is_object() => self.schema(former, others, &below("*")),
-            former if (former.is_object() || *former == true || old[UNKNOWN] == true) && !takes_others => {
-                if !others.is_object() && (new["type"] == "object" || old[UNKNOWN] == true) {
-                    let problem = "fields of other names were kept, and are lost now".to_owned();
-                    self.add(path, problem, KEEP_FIELD);
-                }
+            former
+                if (former.is_object() || *former == true || old[UNKNOWN] == true)
+                    && !takes_others
+                    && !others.is_object()
+                    && (new["type"] == "object" || old[UNKNOWN] == true) =>
+            {
+                let problem = "fields of other names were kept, and are lost now".to_owned();
+                self.add(path, problem, KEEP_FIELD);
             }
             _ => {}
         }
@@ -196,8 +199,9 @@ fn narrowed_type(old: &Value, new: &Value) -> Option<String> {
     };
     let (was, is) = (name(old), name(new));
     let is_wider = match (was.as_deref(), is.as_deref()) {
-        (_, None) => true,
-        (Some("integer"), Some("number")) | (Some("integer" | "string"), Some("integer or string")) => true,
+        (_, None)
+        | (Some("integer"), Some("number"))
+        | (Some("integer" | "string"), Some("integer or string")) => true,
         (was, is) => was == is,
     };
     if !is_wider {

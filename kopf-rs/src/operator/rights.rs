@@ -4,17 +4,21 @@
 
 use std::sync::Arc;
 
+#[cfg(any(feature = "cli", test))]
 use serde_json::{Value, json};
 
 use crate::handler::definition::Handler;
 use crate::object::resource::Resource;
-use crate::object::rights::{Account, FOLLOW, Rights};
+#[cfg(any(feature = "cli", test))]
+use crate::object::rights::Account;
+use crate::object::rights::{FOLLOW, Rights};
 use crate::operator::matching::ServedResource;
 use crate::operator::scope::Scope;
 use crate::reaction::peering::{GROUPS, plural};
 
 /// What the permissions depend on.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a reason of its own for permissions")]
 pub(crate) struct RightsSource<'a> {
     /// All handlers, among them those without objects.
     pub(crate) handlers: &'a [Arc<Handler>],
@@ -35,10 +39,9 @@ pub(crate) struct RightsSource<'a> {
     pub(crate) reviews_tokens: bool,
 }
 
-/// A Lease, and the account of the instances that share it.
+/// The Lease of several instances.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SharedLease<'a> {
-    pub(crate) account: Account<'a>,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
 }
@@ -181,8 +184,9 @@ pub(crate) fn rights_for(lease: SharedLease<'_>) -> Rights {
 }
 
 /// Returns a separate flow schema: with a queue of their own in the API server, renewals do not wait behind the operator's writes.
-pub(crate) fn flow_schema(lease: SharedLease<'_>) -> Value {
-    let account = json!({"name": lease.account.name, "namespace": lease.account.namespace});
+#[cfg(any(feature = "cli", test))]
+pub(crate) fn flow_schema(account: Account<'_>, lease: SharedLease<'_>) -> Value {
+    let subject = json!({"name": account.name, "namespace": account.namespace});
     let asked = json!({
         "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "namespaces": [lease.namespace],
         "verbs": ["get", "create", "update"],
@@ -195,7 +199,7 @@ pub(crate) fn flow_schema(lease: SharedLease<'_>) -> Value {
             "matchingPrecedence": 900,
             "distinguisherMethod": {"type": "ByUser"},
             "rules": [{
-                "subjects": [{"kind": "ServiceAccount", "serviceAccount": account}],
+                "subjects": [{"kind": "ServiceAccount", "serviceAccount": subject}],
                 "resourceRules": [asked],
             }],
         },

@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use tokio::time::sleep;
 
 use crate::engine::report::report_of_operator;
-use crate::happening::operating::Health;
+use crate::happening::operating::MetricsCertificate;
 use crate::operator::admission::files::text;
 use crate::operator::admission::making::make;
 use crate::operator::settings::{Settings, host_name};
@@ -78,7 +78,7 @@ impl ScrapeCertificate {
             sleep(self.source.pause()).await;
             let problem = self.renew_once().await.err();
             if let Some(problem) = problem.clone().filter(|_| problem != last_problem) {
-                report_of_operator(&Health::CertificateFailed { problem });
+                report_of_operator(&MetricsCertificate::Failed { problem });
             }
             last_problem = problem;
         }
@@ -92,7 +92,7 @@ impl ScrapeCertificate {
         let config = next.config(self.minimum)?;
         self.identity.replace(&next.certificate, config);
         self.served = next;
-        report_of_operator(&Health::CertificateServed);
+        report_of_operator(&MetricsCertificate::Served);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
 use super::{Folder, PATIENCE, ended, kopf_rs};
 
-/// Returns an operator that logs each ConfigMap with this word.
+/// Returns an operator that logs each `ConfigMap` with this word.
 fn code(word: &str) -> String {
     format!(
         "use kopf_rs::prelude::*;\n\n#[on_event(\"configmaps\")]\nasync fn seen(name: &str, logger: Logger) {{\n    \
@@ -54,8 +54,8 @@ async fn a_change_that_compiles_replaces_the_operator_and_the_objects_stay() {
 
     save(&file, &code("two"));
     until(&lines, 1, "two sees first").await;
-    let same = maps.get("first").await.expect("it stays");
-    assert_eq!(same.metadata.uid, first.metadata.uid);
+    let unchanged = maps.get("first").await.expect("it stays");
+    assert_eq!(unchanged.metadata.uid, first.metadata.uid);
 
     save(&file, &code("broken").replace("name: &str", "name: &u8str"));
     until(&lines, 1, "keeps running until a change compiles").await;

@@ -195,10 +195,10 @@ async fn the_page_refreshes_itself(cluster: TestCluster) {
             if pages > 3 {
                 continue;
             }
-            let text = file.text.replace("failing_fn", &format!("handler_of_answer_{pages}"));
-            let length = text.len();
+            let markup = file.text.replace("failing_fn", &format!("handler_of_answer_{pages}"));
+            let length = markup.len();
             let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: {length}", file.kind);
-            let _ = write!(stream, "{head}\r\nConnection: close\r\n\r\n{text}");
+            let _ = write!(stream, "{head}\r\nConnection: close\r\n\r\n{markup}");
         }
     });
     let url = format!("http://127.0.0.1:{port}/");

@@ -127,9 +127,14 @@ impl<'a> Site<'a> {
     /// Applies an object; with `is_dry`, only returns the object that would result.
     pub(super) async fn put(&self, target: &Target, is_dry: bool) -> Result<Value, ClusterError> {
         // An installation says what all of these fields are, also those that someone else has changed meanwhile.
-        let request =
-            ApplyRequest { object: path(target), manager: MANAGER, force: true, body: &target.object };
-        self.cluster.put(request, is_dry).await
+        let request = ApplyRequest {
+            object: path(target),
+            manager: MANAGER,
+            force: true,
+            dry_run: is_dry,
+            body: &target.object,
+        };
+        self.cluster.put(request).await
     }
 
     /// Merges a change into an object that may be gone.

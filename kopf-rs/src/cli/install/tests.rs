@@ -18,6 +18,7 @@ use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
 use crate::object::resource::Resource;
 use crate::operator::installation::kinds;
+use crate::operator::run::Operator;
 use crate::operator::run::manifests::Install;
 use crate::operator::settings::Settings;
 

@@ -231,17 +231,17 @@ fn waiting(html: &mut Html, status: &Value) {
     });
     html.table(Table {
         id: "wakes-table",
-        caption: "The next calls of timers, daemons and reconcile functions",
+        caption: "The next calls of timers, daemons and reconcile functions for idle objects",
         columns: &["Object", "Kind", "Due in"],
         rows: rows.collect(),
-        empty: "No call of a timer, a daemon or a reconcile function is scheduled.",
+        empty: "No call of a timer, a daemon or a reconcile function is scheduled for an idle object.",
     });
 }
 
 fn queue(html: &mut Html, status: &Value) {
     let queue = &status["queue"];
-    html.raw("<p>").text(&text(&queue["waiting"])).raw(" changes wait for a worker, ");
-    html.text(&text(&queue["atWork"])).raw(" objects have one, and ").text(&text(&queue["events"]));
+    html.raw("<p>").text(&text(&queue["waiting"])).raw(" changes wait, ");
+    html.text(&text(&queue["atWork"])).raw(" objects have a worker, and ").text(&text(&queue["events"]));
     html.raw(" events have arrived since the start.</p>\n");
     let rows = list(&queue["longest"]).iter().map(|it| {
         let reason = if it["requestsFail"] == true {

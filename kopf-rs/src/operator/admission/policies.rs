@@ -61,6 +61,8 @@ pub(crate) struct PolicyKeeper {
     is_listed: bool,
     unanswered: Unanswered,
     watched: Option<(Kinds, [Touched; 2])>,
+    /// The operator may not list policies, and needs none, so it does not watch them either.
+    is_needless: bool,
     /// The needed objects that belong to another program, as last seen.
     taken: Vec<String>,
     /// The reports made so far: rules missing in definitions, and rules whose policies belong to another program.
@@ -111,6 +113,7 @@ impl PolicyKeeper {
             is_listed: false,
             unanswered: Unanswered::default(),
             watched: None,
+            is_needless: false,
             taken: Vec::new(),
             reported: Vec::new(),
         }
@@ -171,14 +174,13 @@ impl PolicyKeeper {
         let (policies, wanted, definitions) = made.map_err(|panic| panicked(&panic))?;
         self.taken.clear();
         // Goes on with the other objects after a failure.
-        let mut all = match self.own().await {
+        let own = self.own().await;
+        // An operator without policies needs no permission for them, unless a former release has left some.
+        self.is_needless = policies.is_empty()
+            && matches!(&own, Err((is_binding, error)) if error.is_lasting() && !(*is_binding && self.rules.is_empty()));
+        let mut all = match own {
             Ok(own) => self.put_policies(&policies, &wanted, &own).await,
-            // An operator without policies needs no permission for them, unless a former release has left some.
-            Err((is_binding, error))
-                if policies.is_empty() && error.is_lasting() && !(is_binding && self.rules.is_empty()) =>
-            {
-                Ok(())
-            }
+            Err(_) if self.is_needless => Ok(()),
             Err((_, error)) => return Err(unserved(error)),
         };
         for name in definitions {
@@ -371,7 +373,7 @@ impl Reconciler for PolicyKeeper {
             self.watched = None;
             return pending().await;
         }
-        let kinds = self.is_looked_at().then(|| self.kinds());
+        let kinds = (self.is_looked_at() && !self.is_needless).then(|| self.kinds());
         if self.watched.as_ref().map(|(kinds, _)| kinds) != kinds.as_ref() {
             let label = label(&self.domain);
             let watch = |kind| watch_labelled(&self.cluster, kind, &label);

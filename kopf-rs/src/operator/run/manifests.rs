@@ -189,8 +189,8 @@ fn is_of_one_kind(one: &Value, other: &Value) -> bool {
 pub(crate) fn check_names(definitions: &[Value]) -> Result<(), OperatorError> {
     for (at, one) in definitions.iter().enumerate() {
         let is_same = |it: &&Value| it["metadata"]["name"] == one["metadata"]["name"];
-        let others = definitions[at + 1..].iter().filter(is_same);
-        for other in others.filter(|it| !is_of_one_kind(one, it)) {
+        let mut others = definitions[at + 1..].iter().filter(is_same);
+        if let Some(other) = others.find(|it| !is_of_one_kind(one, it)) {
             let [name, kind, other] =
                 [&one["metadata"]["name"], &one["spec"]["names"]["kind"], &other["spec"]["names"]["kind"]];
             return Err(OperatorError::Manifests(format!(
@@ -354,12 +354,11 @@ impl CheckedOperator {
     fn lease_of(&self, settings: &Settings, account: Account<'_>, needed: &mut Rights) -> Value {
         let lease = &settings.lease;
         let lease = SharedLease {
-            account,
             namespace: lease.namespace.as_deref().unwrap_or(account.namespace),
             name: lease.name.as_deref().unwrap_or(&self.name),
         };
         needed.absorb(rights_for(lease));
-        flow_schema(lease)
+        flow_schema(account, lease)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::handler::definition::Handler;
 use crate::happening::serving::Serving;
 use crate::object::granted::{Granted, GrantedRule, Question};
 use crate::object::resource::Resource;
-use crate::object::rights::{Account, Rights};
+use crate::object::rights::Rights;
 use crate::operator::matching::{ServedResource, match_handlers};
 use crate::operator::observe::new_kinds_matter;
 use crate::operator::rights::{RightsSource, SharedLease, rights, rights_for};
@@ -36,9 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The number of concurrent requests, so that the comparison of many namespaces does not delay other requests.
 const AT_ONCE: usize = 4;
 
+#[cfg(feature = "cli")]
 impl Operator {
     /// Returns the permissions for the requests that handlers declare, regardless of namespaces.
-    #[cfg(feature = "cli")]
     pub(crate) fn declared_rights(&self) -> Rights {
         let mut rights = Rights::default();
         for requests in self.registry.handlers().iter().flat_map(|it| &it.requires) {
@@ -117,8 +117,7 @@ impl CheckedOperator {
         needed.absorb(self.rights_of_handlers(settings, (&found.resources, &matched.resources), &scope));
         if settings.lease.enabled {
             let (namespace, name) = self.lease(settings, cluster);
-            let account = Account { name: &self.name, namespace: &namespace };
-            needed.absorb(rights_for(SharedLease { account, namespace: &namespace, name: &name }));
+            needed.absorb(rights_for(SharedLease { namespace: &namespace, name: &name }));
         }
         needed
     }

@@ -235,6 +235,11 @@ impl SettingValue for TlsVersion {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         [Self::V1_2, Self::V1_3].into_iter().find(|version| version.to_string() == text)
     }
+
+    #[cfg(feature = "cli")]
+    fn schema() -> Value {
+        json!({"type": ["number", "string"], "pattern": r"^1\.[23]$", "minimum": 1.2, "maximum": 1.3})
+    }
 }
 
 impl SettingValue for LogLevel {
@@ -244,6 +249,11 @@ impl SettingValue for LogLevel {
 
     fn read(written: &Written) -> Option<Self> {
         Self::parse(written.text()?)
+    }
+
+    #[cfg(feature = "cli")]
+    fn schema() -> Value {
+        json!({"type": "string", "enum": ["error", "warning", "info", "debug", "trace"]})
     }
 }
 

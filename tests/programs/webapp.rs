@@ -1,0 +1,3 @@
+//! The example as a program: `it accounts::` starts it.
+
+kopf_rs::main!(webapp);
