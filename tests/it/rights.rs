@@ -101,6 +101,7 @@ async fn assert_told(test: &TestOperator, expected: &[String], times: usize) {
     let (Some(first), Some(last)) = (expected.first(), expected.last()) else {
         panic!("a line is expected");
     };
+    lines.until(first, |line| line.contains(first)).await;
     lines.until(last, |line| line.contains(last)).await;
     let all = lines.all();
     let mut left = all.iter();
@@ -266,7 +267,7 @@ async fn an_object_that_may_not_be_read_by_itself_is_listed(cluster: TestCluster
     assert_eq!(*seen, json!(format!("{}/v2", test.group)));
     working.stop().await;
     assert_eq!(test.calls.all(), ["create_fn a", "create_fn a"]);
-    let unreadable = |line: &str| line.contains("cannot read") || line.contains("\"get\"");
+    let unreadable = |line: &str| line.contains("cannot read") || line.contains("A permission is missing");
     assert_eq!(test.cluster.lines().count(unreadable), 0);
 }
 
@@ -428,6 +429,7 @@ async fn a_missing_permission_for_finalizers_is_reported_with_its_rule(cluster: 
     ];
     let lines = test.cluster.lines();
     let last = &told[4];
+    lines.until(first, |line| line.contains(first)).await;
     lines.until(last, |line| line.contains(last)).await;
     let all_lines = lines.all().join("\n");
     for text in &told {
