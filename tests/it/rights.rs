@@ -429,7 +429,6 @@ async fn a_missing_permission_for_finalizers_is_reported_with_its_rule(cluster: 
     ];
     let lines = test.cluster.lines();
     let last = &told[4];
-    lines.until(first, |line| line.contains(first)).await;
     lines.until(last, |line| line.contains(last)).await;
     let all_lines = lines.all().join("\n");
     for text in &told {
