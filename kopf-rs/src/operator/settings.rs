@@ -302,7 +302,7 @@ settings! {
         status: bool = true;
     }
 
-    /// Settings for the metrics endpoint: see [`Operator::metrics`](crate::Operator::metrics). Startup handlers cannot change them, because the
+    /// Settings for the metrics endpoint: see `Operator::metrics`. Startup handlers cannot change them, because the
     /// endpoint starts before them.
     MetricsSettings as metrics {
         /// A file with the certificate to serve (PEM) if the address begins with `https://`, which is renewed externally, for example by
