@@ -1,6 +1,6 @@
 //! `kopf-rs add`: adds a module with a kind, a webhook or a conversion to a crate that depends on kopf-rs.
 //!
-//! Like `kopf-rs new`, it overwrites nothing, and a failure leaves nothing behind. Of the files of the crate, it changes only the one that
+//! Overwrites nothing, and removes its files after a failure, as `kopf-rs new` does. Of the files of the crate, it changes only the one that
 //! declares the module.
 
 mod sources;
@@ -76,7 +76,7 @@ struct Crate {
     sources: Sources,
 }
 
-/// Adds the module, and prints what has changed.
+/// Adds the module, and prints the changed files.
 pub(crate) fn add(args: &Add) -> Result<(), AddError> {
     match &args.what {
         AddWhat::Kind { kind, reconcile, place } => {

@@ -219,7 +219,7 @@ pub(crate) struct Add {
     pub(crate) what: AddWhat,
 }
 
-/// What is added.
+/// The addition to the crate.
 #[derive(Debug, Subcommands)]
 pub(crate) enum AddWhat {
     /// A module with a typed kind, a handler and tests

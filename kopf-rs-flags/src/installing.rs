@@ -45,7 +45,7 @@ pub struct InstallingFlags {
     pub crds: bool,
 }
 
-/// What to do with the installation.
+/// The task of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     /// `--install`

@@ -61,7 +61,7 @@ pub struct Flags {
     /// Explains an object instead of running.
     #[command(flatten)]
     pub why: WhyFlags,
-    /// Selects the place or the format of what is printed instead of running.
+    /// Selects the place or the format of printed manifests and explanations.
     #[command(flatten)]
     pub output: OutputFlags,
     /// Selects the verbosity of the log, and the format of its lines.

@@ -77,7 +77,7 @@ impl ManifestsFlags {
         self.format.unwrap_or_default()
     }
 
-    /// Returns what is wrong with the combination of flags. `installs`: the manifests are applied instead of printed.
+    /// Returns the problem of a combination of flags. `installs`: the manifests are applied instead of printed.
     pub(crate) fn problem(
         &self,
         installs: bool,

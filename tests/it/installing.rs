@@ -1,4 +1,4 @@
-//! `--install`, `--upgrade` and `--uninstall` of an operator as a process. What each does in detail is tested beside the code.
+//! `--install`, `--upgrade` and `--uninstall` of an operator as a process. The tests beside the code cover the details.
 
 use kopf_rs_apiserver::WorkloadOptions;
 use kopf_rs_tests::{TestCluster, scenarios};

@@ -33,7 +33,7 @@ pub struct CronJobSpec {
     /// The seconds after which a missed start is no longer made up for.
     #[schemars(range(min = 0))]
     starting_deadline_seconds: Option<i64>,
-    /// What happens if a Job is due while another one is active.
+    /// The policy for a Job that is due while another one is active.
     #[serde(default)]
     concurrency_policy: ConcurrencyPolicy,
     /// Starts no further Jobs while this is true.
@@ -57,7 +57,7 @@ fn one() -> usize {
     1
 }
 
-/// What happens if a Job is due while another one is active.
+/// The policy for a Job that is due while another one is active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConcurrencyPolicy {
     /// Both run.

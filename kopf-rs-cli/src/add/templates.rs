@@ -4,7 +4,7 @@ use crate::add::sources::FoundKind;
 use crate::new::names::{Kind, module_name, snake_case};
 use crate::new::templates::{fill, further_kind};
 
-/// What is added to a crate.
+/// The addition to a crate.
 pub(super) struct Addition {
     /// The name of the module.
     pub(super) module: String,

@@ -13,7 +13,7 @@ use crate::runner::{FEATURES, Kopf};
 pub(super) struct Operator {
     pub(super) name: Name,
     pub(super) kind: Kind,
-    /// Whether it has a reconcile function, in place of a handler of events.
+    /// True if it has a reconcile function, in place of a handler of events.
     pub(super) reconcile: bool,
 }
 
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(manifest["package"]["name"].as_str(), Some("my-proxy"));
         assert!(manifest["features"].as_table().unwrap().contains_key("default"));
         assert!(files.contains_key("src/main.rs"));
-        // Neither the build nor the ignored files may lack a file that the crate names.
+        // The build and the list of ignored files need each file that the crate names.
         let ignored: Vec<_> = files[".dockerignore"].lines().collect();
         assert_eq!(ignored, ["/.cargo", "/.git", "/target"]);
         for named in ["sample.yaml", "src/lib.rs", "src/tests.rs", "src/main.rs"] {

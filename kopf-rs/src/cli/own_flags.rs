@@ -31,7 +31,7 @@ impl OwnFlags {
         (self.0)(Command::new("program").disable_help_flag(true))
     }
 
-    /// Adds the flags to the command of an operator. Those that are mandatory are not demanded with `--why`, which connects to nothing but
+    /// Adds the flags to the command of an operator. Mandatory flags are not demanded with `--why`, which connects to nothing but
     /// the cluster. The error names the flag that the command already has.
     pub(super) fn beside(self, command: Command) -> Result<Command, String> {
         let alone = self.alone();

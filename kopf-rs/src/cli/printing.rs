@@ -34,7 +34,7 @@ use crate::operator::settings::configuration::variables;
 /// Creates the operator for these namespaces.
 type Create<'a> = &'a dyn Fn(&Scope) -> Result<Operator, Box<dyn Error>>;
 
-/// What is printed.
+/// The operator whose manifests are printed or applied.
 pub(super) struct Printing<'a> {
     pub(super) flags: &'a Flags,
     pub(super) scope: &'a Scope,

@@ -97,7 +97,7 @@ impl CallsInFlight {
         calls.waiting.insert(about.uid.clone(), waiting.collect());
     }
 
-    /// Returns the handlers that wait for their next attempt, the first ones in front. Those that run again do not wait.
+    /// Returns the handlers that wait for their next attempt, the first ones in front. A handler that runs again does not wait.
     pub(crate) fn waiting(&self) -> Vec<WaitingCall> {
         let calls = self.0.lock();
         let runs = |uid: &str, handler: &str| {

@@ -104,7 +104,7 @@ const BOUNDS: [(&str, bool); 8] = [
     ("maxProperties", false),
 ];
 
-/// Keywords that forbid something if they are present. Whether another value is stricter is not decided here.
+/// Keywords that forbid something if they are present. This function does not decide which of two values is stricter.
 const CONDITIONS: [&str; 9] = [
     "pattern",
     "format",
@@ -130,7 +130,7 @@ impl Comparison {
 
     fn schema(&mut self, old: &Value, new: &Value, path: &str) {
         if let Some(problem) = narrowed_type(old, new) {
-            // Nothing else can be compared.
+            // Other schemas cannot be compared.
             return self.add(path, problem, ALLOW);
         }
         for problem in [narrowed_enum(old, new)].into_iter().flatten().chain(narrowed_bounds(old, new)) {

@@ -31,9 +31,9 @@ pub(crate) struct Deployed<'a> {
     pub(crate) webhooks: Option<WebhookService<'a>>,
     /// The port of the metrics in the Pod.
     pub(crate) metrics: Option<u16>,
-    /// Whether the Prometheus operator collects the metrics.
+    /// True if the Prometheus operator collects the metrics.
     pub(crate) is_monitored: bool,
-    /// Whether cert-manager creates the certificate of the webhooks.
+    /// True if cert-manager creates the certificate of the webhooks.
     pub(crate) has_cert_manager: bool,
     pub(crate) resources: &'a Resources,
 }

@@ -76,7 +76,7 @@ pub(crate) struct Need {
     pub(crate) name: Option<String>,
 }
 
-/// How far a Deployment has started its Pods.
+/// The progress of a Deployment in starting its Pods.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Rollout {
     Complete,

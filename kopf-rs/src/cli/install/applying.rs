@@ -12,7 +12,7 @@ use crate::cli::install::starting::{established, rolled_out};
 use crate::cluster::error::ClusterError;
 use crate::operator::installation::{Installation, Need, Target, foreign, kinds, label, surplus};
 
-/// What to do.
+/// The order to install or to upgrade.
 #[derive(Clone, Copy)]
 pub(super) struct Order<'a> {
     pub(super) operator: &'a str,

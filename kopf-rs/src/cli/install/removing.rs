@@ -16,7 +16,7 @@ mod leftovers;
 
 use leftovers::{Leftovers, is_terminating, names};
 
-/// What to remove.
+/// The extent of a removal.
 #[derive(Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct Removal<'a> {
@@ -60,7 +60,7 @@ pub(super) async fn remove(site: &Site<'_>, footprint: &Footprint, removal: Remo
         site.delete(target, home).await?;
     }
     if !plan.runs {
-        // Nobody answers, so the requests that follow would be refused. A running operator removes its webhooks at its end.
+        // The requests that follow would be refused, because nothing answers the webhooks. A running operator removes its webhooks at its end.
         end_conversions(site, footprint, &plan).await?;
         clean(site, footprint).await?;
     }

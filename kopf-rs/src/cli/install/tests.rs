@@ -488,7 +488,7 @@ async fn a_killed_removal_continues() {
             create_demo(&server, name).await;
         }
         apply(client(&server), Task::Upgrade, &[objects.clone(), vec![webhooks()]].concat()).await.with(&[]);
-        // Nobody handles deletions: the Deployment is stopped.
+        // The Deployment is stopped, so that no operator handles deletions.
         let stop = json!({"spec": {"replicas": 0}});
         ask(&server, Method::PATCH, "/apis/apps/v1/namespaces/op/deployments/op", &stop).await;
         tokio::time::sleep(Duration::from_secs(5)).await;

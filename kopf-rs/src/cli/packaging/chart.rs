@@ -31,7 +31,7 @@ pub(in crate::cli) struct Chart<'a> {
     pub(in crate::cli) values: Values<'a>,
 }
 
-/// What the Deployment depends on.
+/// The facts that the Deployment of a chart depends on.
 #[derive(Clone, Copy, Debug)]
 struct Pods<'a> {
     scope_args: &'a [String],
@@ -47,7 +47,7 @@ enum When {
     EachNamespace,
 }
 
-/// What replaces a placeholder.
+/// The replacement of a placeholder.
 #[derive(Debug)]
 enum Filling {
     /// A part of a line.

@@ -11,7 +11,7 @@ use crate::operator::settings::configuration::schema;
 pub(in crate::cli) struct Values<'a> {
     pub(in crate::cli) image: &'a str,
     pub(in crate::cli) replicas: u16,
-    /// Whether several Pods share a Lease.
+    /// True if several Pods share a Lease.
     pub(in crate::cli) shares_lease: bool,
     /// The requests and limits of the container.
     pub(in crate::cli) resources: Value,

@@ -34,12 +34,12 @@ pub(crate) struct Printed {
     pub(crate) rights: Rights,
 }
 
-/// What is known without the server.
+/// The facts that are known without the server.
 #[derive(Clone, Copy)]
 pub(crate) struct Given<'a> {
     /// Definitions, which need not be read from the server.
     pub(crate) definitions: &'a [Value],
-    /// Whether cert-manager creates the certificate, and adds its authority to the objects.
+    /// True if cert-manager creates the certificate, and adds its authority to the objects.
     pub(crate) has_cert_manager: bool,
 }
 

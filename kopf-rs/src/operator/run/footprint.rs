@@ -11,7 +11,7 @@ use crate::operator::matching::match_handlers;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError, refused};
 use crate::state::{Persistence, naming};
 
-/// What an operator leaves, for the kinds that the server serves at present.
+/// The objects that an operator leaves, for the kinds that the server serves at present.
 #[derive(Debug)]
 pub(crate) struct Footprint {
     pub(crate) operator: String,

@@ -47,9 +47,9 @@ pub(crate) struct Install {
     pub(crate) definitions: Vec<Value>,
     /// The port at which it serves metrics.
     pub(crate) metrics: Option<u16>,
-    /// Whether the Prometheus operator collects the metrics.
+    /// True if the Prometheus operator collects the metrics.
     pub(crate) is_monitored: bool,
-    /// Whether cert-manager creates the certificate of its webhooks.
+    /// True if cert-manager creates the certificate of its webhooks.
     pub(crate) has_cert_manager: bool,
     pub(crate) resources: Resources,
 }

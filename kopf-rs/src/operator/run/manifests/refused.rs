@@ -1,4 +1,4 @@
-//! What is refused, and what cert-manager replaces: tests of manifests.
+//! Tests of manifests: kinds and flags that are refused, and objects that cert-manager replaces.
 
 use kopf_rs_apiserver::ApiServer;
 use serde_json::json;
