@@ -20,8 +20,8 @@ pub struct InstallingFlags {
     /// Repeat it after an interruption
     #[arg(long, conflicts_with_all = ["embedded", "once", "manifests", "uninstall"])]
     pub install: bool,
-    /// The same for an operator that is installed; also removes objects that this version does not need any more, except for definitions.
-    /// With --install, also where it is not installed yet
+    /// Upgrade an installed operator in the same way; also remove objects that this version does not contain any more, except for definitions
+    /// and namespaces. With --install, also install it where it is missing
     #[arg(long, conflicts_with_all = ["embedded", "once", "manifests", "uninstall"])]
     pub upgrade: bool,
     /// Remove the operator from the cluster, and exit: webhook configurations first, then the Deployment, roles and the account. Lets deletions

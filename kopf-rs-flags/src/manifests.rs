@@ -19,25 +19,25 @@ pub struct ManifestsFlags {
     /// flags of this command line. Asks no server unless --kubeconfig or --context is given. With -o DIR, writes files instead
     #[arg(long, conflicts_with_all = ["embedded", "once"])]
     pub manifests: bool,
-    /// With --manifests, the image of the operator [default: the operator's name]
+    /// With --manifests, --install or --upgrade, the image of the operator [default: the operator's name]
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
-    /// With --manifests, the namespace that the operator itself runs in [default: the operator's name]
+    /// With --manifests, --install, --upgrade or --uninstall, the namespace in which the operator itself runs [default: the operator's name]
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
     pub install_namespace: Option<String>,
-    /// With --manifests, the number of Pods; more than one Pod needs --lease [default: 1, or 2 with --lease]
+    /// With --manifests, --install or --upgrade, the number of Pods; more than one Pod needs --lease [default: 1, or 2 with --lease]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub replicas: Option<u16>,
-    /// With --manifests, what a Pod requests, such as cpu=10m,memory=64Mi [default: that, with the limit memory=256Mi]
+    /// With --manifests, --install or --upgrade, what a Pod requests, such as cpu=10m,memory=64Mi [default: that, with the limit memory=256Mi]
     #[arg(long, value_name = "NAME=QUANTITY", value_delimiter = ',', value_parser = quantity)]
     pub requests: Vec<(String, String)>,
-    /// With --manifests, the limits of a Pod, such as memory=256Mi
+    /// With --manifests, --install or --upgrade, the limits of a Pod, such as memory=256Mi
     #[arg(long, value_name = "NAME=QUANTITY", value_delimiter = ',', value_parser = quantity)]
     pub limits: Vec<(String, String)>,
-    /// With --manifests and --metrics, add a `PodMonitor`: the Prometheus operator collects the metrics
+    /// With --metrics, and --manifests, --install or --upgrade, add a `PodMonitor`: the Prometheus operator collects the metrics
     #[arg(long)]
     pub pod_monitor: bool,
-    /// With --manifests, let cert-manager create and renew the certificate of webhooks: add an Issuer and a Certificate
+    /// With --manifests, --install or --upgrade, let cert-manager create and renew the certificate of webhooks: add an Issuer and a Certificate
     #[arg(long)]
     pub cert_manager: bool,
     /// With --manifests, the form of the output; all but yaml need -o DIR [default: yaml]
@@ -90,7 +90,7 @@ impl ManifestsFlags {
             ("--observed", self.observed.is_some()),
         ];
         if let Some((flag, _)) = printing.iter().find(|(_, is_given)| *is_given && !self.manifests) {
-            return Some(format!("{flag} shapes what --manifests prints: expected --manifests"));
+            return Some(format!("{flag} has an effect only with --manifests: expected --manifests"));
         }
         let shaping = [
             ("--image", self.image.is_some()),
@@ -104,7 +104,7 @@ impl ManifestsFlags {
         let has_use = self.manifests || installs;
         if let Some((flag, _)) = shaping.iter().find(|(_, is_given)| *is_given && !has_use) {
             return Some(format!(
-                "{flag} shapes what --manifests prints, and --install and its siblings apply: expected one of these flags"
+                "{flag} has an effect only with --manifests, --install, --upgrade or --uninstall: expected one of these flags"
             ));
         }
         if self.pod_monitor && health.metrics.is_none() {

@@ -169,6 +169,7 @@ impl Engine {
     pub(crate) fn stand_by(&self) {
         self.0.queue.stand_by();
         self.0.end_term();
+        self.0.setup.calls.iter().for_each(CallsInFlight::end_waiting);
     }
 
     /// Leaves standby because this instance leads from now on.

@@ -15,15 +15,33 @@ scenarios! {
     mysqlcluster [tcp real];
     myingress [tcp real];
     replicator [tcp real];
-    voteconfig [tcp];
-    webapp [tcp];
+    voteconfig [tcp real];
+    webapp [tcp real];
+}
+
+/// The examples, each with the file of its definitions if it has no Rust types.
+pub(crate) const EXAMPLES: [(&str, Option<&str>); 8] = [
+    ("configmonitor", Some("crd.yaml")),
+    ("cronjob", None),
+    ("myapp", Some("crd.yaml")),
+    ("myingress", Some("crd.yaml")),
+    ("mysqlcluster", None),
+    ("replicator", None),
+    ("voteconfig", Some("crd.yaml")),
+    ("webapp", Some("crd.yaml")),
+];
+
+/// Returns the arguments that apply the definitions of an example.
+pub(crate) fn definitions_of(example: &str) -> Vec<String> {
+    let of_it = EXAMPLES.iter().find(|(name, _)| *name == example);
+    let file = of_it.and_then(|(_, file)| *file);
+    let path = file.map(|it| root().join("examples").join(example).join(it));
+    path.iter().map(|it| format!("--apply={}", it.display())).collect()
 }
 
 /// An example, and how to see that it works.
 struct Example<'a> {
     name: &'static str,
-    /// The files of its definitions.
-    definitions: &'static [&'static str],
     /// The file of its objects.
     objects: &'static str,
     /// A part of a line that the operator logs once it has written something.
@@ -42,10 +60,9 @@ fn read(cluster: &TestCluster, example: &str, file: &str) -> String {
 
 /// Returns all objects that the example prints.
 async fn printed(cluster: &TestCluster, example: &Example<'_>) -> Vec<Value> {
-    let files = example.definitions.iter().map(|file| root().join("examples").join(example.name).join(file));
-    let files: Vec<String> = files.map(|file| format!("--apply={}", file.display())).collect();
+    let definitions = definitions_of(example.name);
     let mut args = vec!["--manifests", "--standalone", "--install-namespace", cluster.namespace()];
-    args.extend(files.iter().map(String::as_str));
+    args.extend(definitions.iter().map(String::as_str));
     args.extend(example.scope);
     let mut command = operator(example.name, &args);
     let output = tokio::task::spawn_blocking(move || command.output());
@@ -118,7 +135,6 @@ async fn configmonitor(cluster: TestCluster) {
     let namespace = cluster.namespace().to_owned();
     let example = Example {
         name: "configmonitor",
-        definitions: &["crd.yaml"],
         objects: "example-monitor.yaml",
         // `it configmonitor::` has the rest.
         line: None,
@@ -131,7 +147,6 @@ async fn cronjob(cluster: TestCluster) {
     let namespace = cluster.namespace().to_owned();
     let example = Example {
         name: "cronjob",
-        definitions: &[],
         objects: "example-cronjob.yaml",
         line: Some("Job `hello-"),
         scope: &["-n", &namespace],
@@ -143,7 +158,6 @@ async fn mysqlcluster(cluster: TestCluster) {
     let namespace = cluster.namespace().to_owned();
     let example = Example {
         name: "mysqlcluster",
-        definitions: &[],
         objects: "example-cluster.yaml",
         line: Some("StatefulSet `example-cluster` is created"),
         scope: &["-n", &namespace],
@@ -155,7 +169,6 @@ async fn myingress(cluster: TestCluster) {
     let namespace = cluster.namespace().to_owned();
     let example = Example {
         name: "myingress",
-        definitions: &["crd.yaml"],
         objects: "example-ingress.yaml",
         // It writes to a cloud: `it myingress::` has a fake of that.
         line: None,
@@ -167,7 +180,6 @@ async fn myingress(cluster: TestCluster) {
 async fn replicator(cluster: TestCluster) {
     let example = Example {
         name: "replicator",
-        definitions: &[],
         objects: "example-secret.yaml",
         line: Some("Secret `registry` is created"),
         scope: &[],
@@ -179,7 +191,6 @@ async fn voteconfig(cluster: TestCluster) {
     let namespace = cluster.namespace().to_owned();
     let example = Example {
         name: "voteconfig",
-        definitions: &["crd.yaml"],
         objects: "example-vote.yaml",
         line: Some("ConfigMap `example-vote-config` is created"),
         scope: &["-n", &namespace],
@@ -191,7 +202,6 @@ async fn webapp(cluster: TestCluster) {
     let namespace = cluster.namespace().to_owned();
     let example = Example {
         name: "webapp",
-        definitions: &["crd.yaml"],
         objects: "example-webapp.yaml",
         line: Some("Deployment `example-webapp` is created"),
         // It publishes Services in that namespace.

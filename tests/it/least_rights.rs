@@ -1,17 +1,20 @@
 //! Operators whose account has only certain permissions: each printed rule that is missing is named at the start.
 
 use std::process::Command;
+use std::time::Duration;
 
 use kopf_rs_tests::{Lines, Program, TestCluster, documents, say, scenarios};
 use serde_json::{Value, json};
 
-use crate::cli::{PATIENCE, operator};
+use crate::cli::operator;
 use crate::manifests::{kubeconfig_of, printed};
 
 scenarios! {
     each_rule_that_is_missing_is_named_at_the_start [tcp real];
 }
 
+/// The programs are built already.
+const PATIENCE: Duration = Duration::from_secs(180);
 const API: &str = "rbac.authorization.k8s.io";
 
 /// A rule of a Role in a namespace, or of a `ClusterRole`.
@@ -103,6 +106,20 @@ pub(crate) fn named(lines: &Lines) -> Vec<Value> {
     rules
 }
 
+/// Returns true if the message at the start names this rule and no other. While the operator starts, it names only the verbs that its startup
+/// functions declare.
+fn names(lines: &Lines, rule: &Value) -> bool {
+    let named = named(lines);
+    let has_started = lines.count(|it| it.contains("Serving ")) > 0;
+    let [found] = &named[..] else {
+        return false;
+    };
+    let rest = |it: &Value| [it["apiGroups"].clone(), it["resources"].clone(), it["resourceNames"].clone()];
+    let verbs = |it: &Value| it["verbs"].as_array().cloned().unwrap_or_default();
+    let is_part = verbs(found).iter().all(|it| verbs(rule).contains(it));
+    found == rule || (!has_started && is_part && rest(found) == rest(rule))
+}
+
 /// Starts the program without each of the rules in turn, and then with all of them. Returns the number of rules, and the rules that the
 /// message at the start does not name exactly.
 pub(crate) async fn rules_not_named(
@@ -117,7 +134,7 @@ pub(crate) async fn rules_not_named(
         program.lines().until("the missing rule", |line| line.contains(MISSING)).await;
         program.signal("TERM").await;
         program.ended().await;
-        if named(program.lines()) != [left_out.rule.clone()] {
+        if !names(program.lines(), &left_out.rule) {
             not_named.push(left_out.rule.clone());
         }
     }

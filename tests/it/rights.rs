@@ -427,13 +427,8 @@ async fn a_missing_permission_for_finalizers_is_reported_with_its_rule(cluster: 
         format!("resources: [\"{KIND}/finalizers\"]"),
         "verbs: [\"update\"]".to_owned(),
     ];
-    let lines = test.cluster.lines();
-    let last = &told[4];
-    lines.until(last, |line| line.contains(last)).await;
-    let all_lines = lines.all().join("\n");
-    for text in &told {
-        assert!(all_lines.contains(text), "{text} in\n{all_lines}");
-    }
+    let is_complete = |line: &str| told.iter().all(|text| line.contains(text));
+    test.cluster.lines().until("with the reason and the rule", is_complete).await;
     let healed = [&granted[..], &[finalizers]].concat();
     user.may(json!(healed)).await;
     let is_there = |object: Option<&Value>| object.is_some();

@@ -35,7 +35,7 @@ const CONTROLLERS: &[&str] = &[
     "clusterrole-aggregation-controller",
 ];
 /// The number of users without any rights, for tests that grant exactly the rights they need.
-const USERS: usize = 32;
+const USERS: usize = 256;
 
 /// The reason why no real server is available.
 #[derive(Debug, thiserror::Error)]

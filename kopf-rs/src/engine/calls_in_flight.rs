@@ -2,7 +2,7 @@
 //!
 //! Exists only where a status page may ask for them. Must not know outcomes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -97,15 +97,19 @@ impl CallsInFlight {
         calls.waiting.insert(about.uid.clone(), waiting.collect());
     }
 
+    /// Removes all waiting handlers from the record, because no handler waits while another instance leads.
+    pub(crate) fn end_waiting(&self) {
+        self.0.lock().waiting.clear();
+    }
+
     /// Returns the handlers that wait for their next attempt, the first ones in front. A handler that runs again does not wait.
     pub(crate) fn waiting(&self) -> Vec<WaitingCall> {
         let calls = self.0.lock();
-        let runs = |uid: &str, handler: &str| {
-            let mut running = calls.running.values();
-            running.any(|call| call.uid == uid && *call.handler == *handler)
-        };
+        let running: BTreeSet<(&str, &str)> =
+            calls.running.values().map(|it| (it.uid.as_str(), &*it.handler)).collect();
         let of_object = |(uid, waiting): (&String, &Vec<WaitingCall>)| -> Vec<WaitingCall> {
-            waiting.iter().filter(|call| !runs(uid, &call.handler)).cloned().collect()
+            let waiting = waiting.iter().filter(|call| !running.contains(&(uid.as_str(), &*call.handler)));
+            waiting.cloned().collect()
         };
         let mut waiting: Vec<WaitingCall> = calls.waiting.iter().flat_map(of_object).collect();
         waiting.sort_by_key(|call| call.due);
@@ -144,5 +148,7 @@ mod tests {
         assert_eq!(calls.waiting().len(), OBJECTS + 1, "the first object has two of them");
         calls.wait(&about("a"), Vec::new());
         assert_eq!(calls.waiting().len(), OBJECTS - 1);
+        calls.end_waiting();
+        assert_eq!(calls.waiting(), []);
     }
 }

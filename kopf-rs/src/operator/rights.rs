@@ -68,14 +68,7 @@ pub(crate) fn rights(source: RightsSource<'_>) -> Rights {
             of_others(&mut rights, source, (places, served), handler);
         }
     }
-    for requests in source.handlers.iter().flat_map(|it| &it.requires) {
-        let verbs: Vec<&str> = requests.verbs.iter().map(String::as_str).collect();
-        for requested in &requests.resources {
-            let is_it = |it: &&Resource| it.group == requested.group && it.plural == requested.plural;
-            let is_namespaced = source.resources.iter().find(is_it).is_none_or(|it| it.namespaced);
-            places.permit_in(&mut rights, is_namespaced, (&requested.group, &requested.name()), &verbs);
-        }
-    }
+    rights.absorb(rights_of_requests(source.handlers, source.resources, source.scope));
     if let Some(peering) = source.peering {
         places.permit_peering(&mut rights, peering);
     }
@@ -95,6 +88,21 @@ pub(crate) fn rights(source: RightsSource<'_>) -> Rights {
     }
     if source.lists_namespaces {
         rights.permit(None, "", &["namespaces"], &["list", "watch"]);
+    }
+    rights
+}
+
+/// Returns the permissions for the requests that handlers declare themselves.
+pub(crate) fn rights_of_requests(handlers: &[Arc<Handler>], resources: &[Resource], scope: &Scope) -> Rights {
+    let mut rights = Rights::default();
+    for requests in handlers.iter().flat_map(|it| &it.requires) {
+        let verbs: Vec<&str> = requests.verbs.iter().map(String::as_str).collect();
+        for requested in &requests.resources {
+            let is_it = |it: &&Resource| it.group == requested.group && it.plural == requested.plural;
+            let is_namespaced = resources.iter().find(is_it).is_none_or(|it| it.namespaced);
+            let objects = (requested.group.as_str(), requested.name());
+            Places(scope).permit_in(&mut rights, is_namespaced, (objects.0, &objects.1), &verbs);
+        }
     }
     rights
 }

@@ -533,6 +533,7 @@ impl CheckedOperator {
     async fn run(self: &Arc<Self>, until: impl Future) -> Result<Report, OperatorError> {
         let _endpoints = self.endpoints()?;
         let mut until = std::pin::pin!(until);
+        let comparing = self.compare_rights_at_startup();
         tokio::select! {
             biased;
             failed = self.login_failed() => return Err(failed),
@@ -544,6 +545,7 @@ impl CheckedOperator {
                 return Ok(Report::default());
             }
         }
+        drop(comparing);
         let mut lease = None;
         let served = Box::pin(self.serve(until, &mut lease)).await;
         let cleaned = self.cleanup().await;
@@ -558,7 +560,7 @@ impl CheckedOperator {
 
     /// Runs from the first request to the last, except for those of `lease`, which outlives all others.
     async fn serve(
-        &self,
+        self: &Arc<Self>,
         until: impl Future,
         lease: &mut Option<LeaseTask>,
     ) -> Result<Report, OperatorError> {
@@ -568,6 +570,7 @@ impl CheckedOperator {
         self.post_events(&settings, &cluster);
         let bounds = settings.health.bounds();
         let found = watch::Sender::new(None);
+        let _comparing = self.compare_rights(settings.clone(), cluster.clone(), found.subscribe());
         let mut until = std::pin::pin!(until);
         let mut admission = tokio::select! {
             biased;
@@ -591,7 +594,6 @@ impl CheckedOperator {
         let (fenced, role) = self.elect(&settings, &cluster, lease);
         self.children.start(&fenced);
         let role_at_end = role.clone();
-        let rights = self.compare_rights(settings.clone(), cluster, found.subscribe());
         let (engine, mut observer) = self.parts(settings, fenced, found, role);
         let _dies_with_this = engine.guard();
         if let Some(board) = &self.board {
@@ -608,7 +610,6 @@ impl CheckedOperator {
             never = engine.look_after_clock() => match never {},
             never = engine.look_after_triggers() => match never {},
             never = engine.look_after_indices() => match never {},
-            never = Box::pin(rights) => match never {},
         };
         let peerings = observer.into_peerings();
         if let Some(board) = &self.board {

@@ -14,7 +14,10 @@ async fn wrong_usage_ends_with_2() {
         (&["run", "x", "--embeded"], "'--embedded'"),
         (&["run", "x", "--embedded=high"], "invalid value 'high' for '--embedded"),
         (&["run", "x", "--embedded", "--context", "c"], "cannot be used with"),
-        (&["run", "x", "--timeout", "3s"], "the following required arguments were not provided:\n  --once"),
+        (
+            &["run", "x", "--timeout", "3s"],
+            "required arguments were not provided:\n  <--install|--upgrade|--uninstall|--once>",
+        ),
         (&["run", "x", "--once", "--timeout", "soon"], "expected seconds, or a time such as 90s, 10m or 1h"),
         (&["why", "-n", "team"], "required arguments were not provided"),
         (&["why", "-o", "json", "--if", "spec.size=3"], "required arguments were not provided"),

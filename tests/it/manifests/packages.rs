@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use kopf_rs_tests::{TestCluster, Tool, ToolError, documents, scenarios, skipped, tool};
 use serde_json::{Map, Value};
 
+use crate::accounts::{EXAMPLES, definitions_of};
 use crate::cli::{Folder, operator, root};
 
 scenarios! {
@@ -46,8 +47,13 @@ fn output(command: Command) -> String {
 
 /// Returns what `myapp` prints with these arguments.
 fn manifests(args: &[&str]) -> Command {
-    let definition = root().join("examples/myapp/crd.yaml").display().to_string();
-    operator("myapp", &[&["--manifests", "--apply", &definition], args].concat())
+    manifests_of("myapp", args)
+}
+
+fn manifests_of(example: &str, args: &[&str]) -> Command {
+    let definitions = definitions_of(example);
+    let definitions: Vec<&str> = definitions.iter().map(String::as_str).collect();
+    operator(example, &[&["--manifests"], &definitions[..], args].concat())
 }
 
 fn command(program: &PathBuf, args: &[&str]) -> Command {
@@ -240,21 +246,25 @@ async fn servers_accept_what_is_written(cluster: TestCluster) {
     let kubeconfig = cluster.kubeconfig().display().to_string();
     let write = move || {
         let test = "manifests::packages::servers_accept_what_is_written";
-        let (kubectl, helm) = tool_for(test, Tool::Kubectl).zip(tool_for(test, Tool::Helm))?;
-        let folder = |name: &str| Folder::new(&format!("{name}-{namespace}")).at("");
-        let (kustomize, chart) = (folder("kustomize"), folder("chart"));
-        let own = ["--install-namespace", namespace.as_str()];
-        output(manifests(&[&own[..], &["--format", "kustomize", "-o", &kustomize]].concat()));
-        output(manifests(&["--format", "helm", "-o", &chart]));
+        let Some((kubectl, helm)) = tool_for(test, Tool::Kubectl).zip(tool_for(test, Tool::Helm)) else {
+            return;
+        };
         let server = ["--kubeconfig", &kubeconfig, "--dry-run=server"];
-        let applied = output(command(&kubectl, &[&["apply", "-k", &kustomize], &server[..]].concat()));
-        let install = ["install", "myapp", &chart, "--namespace", &namespace];
-        Some((applied, output(command(&helm, &[&install[..], &server].concat()))))
+        let own = ["--install-namespace", namespace.as_str()];
+        for (example, _) in EXAMPLES {
+            let folder = |name: &str| Folder::new(&format!("{name}-{example}-{namespace}")).at("");
+            let (kustomize, chart) = (folder("kustomize"), folder("chart"));
+            output(manifests_of(example, &[&own[..], &["--format", "kustomize", "-o", &kustomize]].concat()));
+            output(manifests_of(example, &["--format", "helm", "-o", &chart]));
+            let applied = output(command(&kubectl, &[&["apply", "-k", &kustomize], &server[..]].concat()));
+            let is_accepted =
+                applied.contains(&format!("deployment.apps/{example} created (server dry run)"));
+            assert!(is_accepted, "{applied}");
+            output(command(&helm, &["lint", "--strict", &chart]));
+            let install = ["install", example, &chart, "--namespace", &namespace];
+            let installed = output(command(&helm, &[&install[..], &server].concat()));
+            assert!(installed.contains("kind: Deployment"), "{installed}");
+        }
     };
-    let written = tokio::task::spawn_blocking(write).await.expect("it does not panic");
-    let Some((applied, installed)) = written else {
-        return;
-    };
-    assert!(applied.contains("deployment.apps/myapp created (server dry run)"), "{applied}");
-    assert!(installed.contains("kind: Deployment"), "{installed}");
+    tokio::task::spawn_blocking(write).await.expect("it does not panic");
 }

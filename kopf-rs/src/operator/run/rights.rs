@@ -4,34 +4,41 @@
 //! the permissions are printed.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::sync::watch;
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::admission::configuration::Found;
 use crate::cluster::Cluster;
 use crate::cluster::error::ClusterError;
 use crate::engine::report::report_of_operator;
 use crate::handler::definition::Handler;
+use crate::handler::subject::Activity;
 use crate::happening::serving::Serving;
 use crate::object::granted::{Granted, GrantedRule, Question};
 use crate::object::resource::Resource;
 use crate::object::rights::Rights;
 use crate::operator::matching::{ServedResource, match_handlers};
 use crate::operator::observe::new_kinds_matter;
-use crate::operator::rights::{RightsSource, SharedLease, rights, rights_for};
+use crate::operator::rights::{RightsSource, SharedLease, rights, rights_for, rights_of_requests};
 use crate::operator::run::CheckedOperator;
 #[cfg(feature = "cli")]
 use crate::operator::run::Operator;
 use crate::operator::scope::{Patterns, Scope};
 use crate::operator::settings::Settings;
+use crate::operator::validation::bounded;
+use crate::reaction::peering::GROUPS;
+use crate::rt::task;
 
 /// The time limit for the whole comparison.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The time after which a start takes unusually long.
+const USUAL_START: Duration = Duration::from_secs(5);
 
 /// The number of concurrent requests, so that the comparison of many namespaces does not delay other requests.
 const AT_ONCE: usize = 4;
@@ -75,32 +82,58 @@ impl CheckedOperator {
         })
     }
 
-    /// Reports the permissions that the operator's account lacks, as soon as the resources and namespaces are known.
-    pub(super) async fn compare_rights(
-        &self,
+    /// Reports the permissions that the operator's account lacks, as soon as the resources and namespaces are known. If they are not known in
+    /// time, because a missing permission delays the webhooks, asks the server for the resources.
+    pub(super) fn compare_rights(
+        self: &Arc<Self>,
         settings: Settings,
         cluster: Cluster,
         mut found: watch::Receiver<Option<Found>>,
-    ) -> Infallible {
-        let known = found.wait_for(Option::is_some).await.ok().and_then(|it| (*it).clone());
-        drop(found);
-        if let Some(found) = known {
-            let needed = self.rights_at_present(&settings, &cluster, &found);
-            let compared = timeout(PATIENCE, missing(&cluster, &needed)).await;
-            let compared = compared
-                .map_err(|_| format!("no answers within {} seconds", PATIENCE.as_secs()))
-                .and_then(|it| it.map_err(|error| error.to_string()));
-            match compared {
-                Err(error) => report_of_operator(&Serving::RightsUnknown { error }),
-                Ok(missing) if missing.is_empty() => {}
-                Ok(missing) => {
-                    let account = cluster.account().await.unwrap_or_default();
-                    let rules = missing.to_add("it");
-                    report_of_operator(&Serving::RightsMissing { account, rules });
-                }
+    ) -> AbortOnDropHandle<()> {
+        let operator = Arc::clone(self);
+        AbortOnDropHandle::new(task::spawn(async move {
+            let known = timeout(USUAL_START, found.wait_for(Option::is_some)).await;
+            let known = known.map(|it| it.ok().and_then(|it| (*it).clone()));
+            drop(found);
+            let known = match known {
+                Ok(known) => known,
+                Err(_) => operator.discovered(&cluster).await,
+            };
+            if let Some(found) = known {
+                report_missing(&cluster, &operator.rights_at_present(&settings, &cluster, &found)).await;
+            }
+        }))
+    }
+
+    /// Returns the resources that the server has now, and the namespaces that are given by name. Reports a failure.
+    async fn discovered(&self, cluster: &Cluster) -> Option<Found> {
+        let namespaces = match &self.scope {
+            Scope::All => None,
+            Scope::Some(patterns) => Some(patterns.literals().map(str::to_owned).collect()),
+        };
+        match cluster.discover().await {
+            Ok(resources) => Some(Found { resources, namespaces, namespace_expression: None }),
+            Err(error) => {
+                report_of_operator(&Serving::RightsUnknown { error: error.to_string() });
+                None
             }
         }
-        std::future::pending().await
+    }
+
+    /// Reports the permissions that startup handlers declare and the operator's account lacks: without them, these handlers fail again and
+    /// again, so that the comparison after the startup would never begin.
+    pub(super) fn compare_rights_at_startup(self: &Arc<Self>) -> Option<AbortOnDropHandle<()>> {
+        let handlers = self.group_of(Activity::Startup).handlers;
+        handlers.iter().any(|it| !it.requires.is_empty()).then(|| {
+            let operator = Arc::clone(self);
+            AbortOnDropHandle::new(task::spawn(async move {
+                let cluster = operator.cluster(&bounded(operator.settings.get()));
+                if let Some(found) = operator.discovered(&cluster).await {
+                    let declared = rights_of_requests(&handlers, &found.resources, &operator.scope);
+                    report_missing(&cluster, &declared).await;
+                }
+            }))
+        })
     }
 
     /// Returns the permissions that the operator needs in the namespaces that exist at present.
@@ -115,6 +148,13 @@ impl CheckedOperator {
         let matched = match_handlers(&self.handlers, &found.resources, &BTreeSet::new());
         let mut needed = setup.needed_rights(&self.rules, found, false);
         needed.absorb(self.rights_of_handlers(settings, (&found.resources, &matched.resources), &scope));
+        // The operator takes part only in peerings of kinds that exist.
+        let is_served = |group: &str, plural: &str| {
+            found.resources.iter().any(|it| it.group == group && it.plural == plural)
+        };
+        let is_of_a_peering =
+            |group: &str, plural: &str| GROUPS.contains(&group) && plural.ends_with("peerings");
+        needed.retain(|group, plural| !is_of_a_peering(group, plural) || is_served(group, plural));
         if settings.lease.enabled {
             let (namespace, name) = self.lease(settings, cluster);
             needed.absorb(rights_for(SharedLease { namespace: &namespace, name: &name }));
@@ -168,6 +208,23 @@ impl Reviewed {
             self.granted.add(question.namespace, is_granted.then(|| GrantedRule::only(&question)));
         }
         Ok(())
+    }
+}
+
+/// Reports which of these permissions the operator's account lacks.
+async fn report_missing(cluster: &Cluster, needed: &Rights) {
+    let compared = timeout(PATIENCE, missing(cluster, needed)).await;
+    let compared = compared
+        .map_err(|_| format!("no answers within {} seconds", PATIENCE.as_secs()))
+        .and_then(|it| it.map_err(|error| error.to_string()));
+    match compared {
+        Err(error) => report_of_operator(&Serving::RightsUnknown { error }),
+        Ok(missing) if missing.is_empty() => {}
+        Ok(missing) => {
+            let account = cluster.account().await.unwrap_or_default();
+            let rules = missing.to_add("it");
+            report_of_operator(&Serving::RightsMissing { account, rules });
+        }
     }
 }
 
