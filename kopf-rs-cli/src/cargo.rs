@@ -36,8 +36,6 @@ pub(crate) enum CargoError {
     Tests(String),
     #[error("cargo built {0}, but did not say where the program is")]
     NoProgram(String),
-    #[error("the build of {0} was interrupted")]
-    Interrupted(String),
 }
 
 impl CargoError {
@@ -63,14 +61,6 @@ pub(crate) struct Build {
     pub(crate) stand_ins: Vec<(PathBuf, PathBuf)>,
 }
 
-/// A program that cargo has built.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BuiltProgram {
-    pub(crate) path: PathBuf,
-    /// It differs from the program of the last build.
-    pub(crate) is_new: bool,
-}
-
 /// A line of `--message-format=json`.
 #[derive(Deserialize)]
 struct Line {
@@ -78,7 +68,6 @@ struct Line {
     message: Option<Diagnostic>,
     executable: Option<PathBuf>,
     target: Option<Built>,
-    fresh: Option<bool>,
 }
 
 /// The packages of `cargo metadata`, with the folders of those that come from no registry.
@@ -130,12 +119,10 @@ pub(crate) fn local_packages(manifest: &Path, args: &[OsString]) -> Result<Vec<P
 /// Returns the output of `cargo metadata`.
 fn ask(manifest: &Path, args: &[OsString]) -> Result<Vec<u8>, CargoError> {
     let folder = manifest.parent().unwrap_or(Path::new("."));
-    let output = cargo(folder)
-        .args(["metadata", "--format-version", "1", "--manifest-path"])
-        .arg(manifest)
-        .args(args)
-        .output()
-        .map_err(start_error)?;
+    let mut command = cargo(folder);
+    command.args(["metadata", "--format-version", "1", "--manifest-path"]).arg(manifest).args(args);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = processes::run_build(&mut command).map_err(start_error)?;
     if output.status.success() {
         return Ok(output.stdout);
     }
@@ -147,9 +134,8 @@ fn ask(manifest: &Path, args: &[OsString]) -> Result<Vec<u8>, CargoError> {
 
 impl Build {
     /// Builds the program, and returns its path.
-    pub(crate) fn run(self) -> Result<BuiltProgram, CargoError> {
-        let mut command = self.command();
-        let (mut child, handle) = processes::spawn_build(&mut command).map_err(|error| self.failed(error))?;
+    pub(crate) fn run(self) -> Result<PathBuf, CargoError> {
+        let (mut child, handle) = processes::spawn_build(&mut self.command()).map_err(start_error)?;
         let errors = child.stderr.take().map(|stderr| terminal::relay(stderr, Stream::Error, || ()));
         let stdout = child.stdout.take().expect("piped above");
         let (mut program, mut refused) = (None, false);
@@ -163,10 +149,9 @@ impl Build {
             program = program.or(self.program_of(line));
         }
         let status = handle.wait(&mut child).map_err(CargoError::Start)?;
-        terminal::drain(errors.into_iter().collect());
+        terminal::drain(errors);
         match program.filter(|_| status.success()) {
             Some(program) => Ok(program),
-            None if processes::are_builds_ended() => Err(CargoError::Interrupted(self.what)),
             None if refused => Err(CargoError::Compile(self.what)),
             None if !status.success() => Err(CargoError::Build(self.what)),
             None => Err(CargoError::NoProgram(self.what)),
@@ -194,18 +179,10 @@ impl Build {
         command
     }
 
-    fn failed(&self, error: io::Error) -> CargoError {
-        match error.kind() {
-            io::ErrorKind::Interrupted => CargoError::Interrupted(self.what.clone()),
-            _ => start_error(error),
-        }
-    }
-
-    fn program_of(&self, line: Line) -> Option<BuiltProgram> {
+    fn program_of(&self, line: Line) -> Option<PathBuf> {
         let ours = line.reason == "compiler-artifact"
             && line.target.is_some_and(|target| target.name == self.program);
-        let path = line.executable.filter(|_| ours)?;
-        Some(BuiltProgram { path, is_new: line.fresh != Some(true) })
+        line.executable.filter(|_| ours)
     }
 
     fn show(&self, line: &Line) {
@@ -231,17 +208,11 @@ pub(crate) fn test(
     args: &[OsString],
     (variable, value): (&str, &Path),
 ) -> Result<(), CargoError> {
-    let folder = manifest.parent().unwrap_or(Path::new("."));
-    let status = cargo(folder)
-        .args(["test", "--manifest-path"])
-        .arg(manifest)
-        .args(args)
-        .env(variable, value)
-        .stdin(Stdio::null())
-        .stdout(io::stderr())
-        .status()
-        .map_err(start_error)?;
-    if status.success() { Ok(()) } else { Err(CargoError::Tests(package.to_owned())) }
+    let mut command = cargo(manifest.parent().unwrap_or(Path::new(".")));
+    command.args(["test", "--manifest-path"]).arg(manifest).args(args).env(variable, value);
+    command.stdin(Stdio::null()).stdout(io::stderr());
+    let tested = processes::run_build(&mut command).map_err(start_error)?;
+    if tested.status.success() { Ok(()) } else { Err(CargoError::Tests(package.to_owned())) }
 }
 
 /// Returns a cargo command for a folder. Removes variables of an outer `cargo run` from the environment, since they

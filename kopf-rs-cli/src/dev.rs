@@ -1,11 +1,13 @@
 //! `kopf-rs dev`: builds an operator and runs it, and builds and starts it again at each change of its sources.
 //!
 //! The operator and the API server are child processes. `machine` decides; this module starts and ends processes, and reports events.
-//! Guarantees that none of its processes is left behind unless it is killed itself.
+//! Guarantees that none of its processes is left behind unless it is killed itself. Only the compilers of a build that was started from a
+//! terminal may finish their files after a signal that does not come from the terminal.
 
 mod api_server;
+mod child;
 mod machine;
-mod sources;
+pub(crate) mod sources;
 mod watcher;
 mod words;
 
@@ -13,23 +15,21 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::args::{Dev, Run};
-use crate::cargo::BuiltProgram;
 use crate::dev::api_server::{ApiServer, Options};
 use crate::dev::machine::{Action, Event, Machine, Phase};
 use crate::dev::sources::Sources;
 use crate::dev::watcher::Watcher;
 use crate::processes::{self, End, HANGUP, Handle, INTERRUPT, TERMINATE};
-use crate::run;
+use crate::run::{self, Operator};
 use crate::source;
-use crate::terminal::{self, Stream};
+use crate::terminal;
 
 /// The time for an operator to stop before it is killed, and then for the API server.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,6 +48,13 @@ pub(crate) enum DevError {
         "--apply -: standard input can be read only once, but kopf-rs dev applies files again when they change\n  name a file or a folder"
     )]
     StandardInput,
+    #[error(
+        "--data-dir: {} is the folder of the sources, and each change of an object there would start a build
+  choose a folder of its own, such as \
+         --data-dir cluster",
+        .0.display()
+    )]
+    DataAmongSources(PathBuf),
 }
 
 /// News from other threads.
@@ -57,11 +64,8 @@ enum Message {
     Changed(BTreeSet<PathBuf>),
     /// The folders of the packages that the operator is built from.
     Packages(Vec<PathBuf>),
-    /// A build has succeeded; the folder is for the operator's own files.
-    Built {
-        program: BuiltProgram,
-        folder: PathBuf,
-    },
+    /// A build has succeeded.
+    Built(Operator),
 }
 
 /// Everything that `kopf-rs dev` holds while it runs.
@@ -75,23 +79,22 @@ struct Session {
     watcher: Watcher,
     machine: Machine,
     sender: Sender<Message>,
-    /// The program of the last successful build, and the folder for its own files.
-    built: Option<(PathBuf, PathBuf)>,
+    /// The program of the last successful build.
+    built: Option<Operator>,
     operator: Option<Handle>,
+    /// When the program of the last operator was written.
+    written: Option<SystemTime>,
     phase: Phase,
     since: Instant,
 }
 
 /// Runs until a signal ends it.
 pub(crate) fn dev(dev: Dev, operator_args: Vec<OsString>) -> Result<ExitCode, Box<dyn Error>> {
-    check(&dev.run)?;
-    for path in run::paths(&dev.run) {
-        source::existing(&path)?;
-    }
+    check(&dev)?;
     let (sender, messages) = channel();
-    let is_begun = end_on_signals(sender.clone())?;
+    end_on_signals(sender.clone())?;
     terminal::begin_status();
-    let ended = serve(dev, operator_args, (sender, messages), &is_begun);
+    let ended = serve(dev, operator_args, sender, &messages);
     terminal::end_status();
     match ended {
         Err(_) if processes::are_builds_ended() => Ok(ExitCode::from(130)),
@@ -99,48 +102,51 @@ pub(crate) fn dev(dev: Dev, operator_args: Vec<OsString>) -> Result<ExitCode, Bo
     }
 }
 
-fn check(run: &Run) -> Result<(), DevError> {
-    let flags = &run.flags;
+fn check(dev: &Dev) -> Result<(), Box<dyn Error>> {
+    let flags = &dev.run.flags;
     let ends = [
         ("--once", flags.cluster.once),
         ("--manifests", flags.manifests.manifests),
         ("--why", flags.why.why.is_some()),
+        ("--install", flags.installing.install),
+        ("--upgrade", flags.installing.upgrade),
+        ("--uninstall", flags.installing.uninstall),
     ];
     if let Some((flag, _)) = ends.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(DevError::EndsOperator(flag));
+        return Err(DevError::EndsOperator(flag).into());
     }
     if flags.cluster.apply.iter().any(|path| path.as_os_str() == "-") {
-        return Err(DevError::StandardInput);
+        return Err(DevError::StandardInput.into());
+    }
+    let data = dev.data_dir.as_ref().and_then(|it| it.canonicalize().ok());
+    for path in run::paths(&dev.run) {
+        if Some(source::existing(&path)?) == data {
+            return Err(DevError::DataAmongSources(path).into());
+        }
     }
     Ok(())
 }
 
-/// Reports signals. Until the returned flag is set, they end the build of the API server.
-fn end_on_signals(sender: Sender<Message>) -> std::io::Result<Arc<AtomicBool>> {
-    let is_begun = Arc::new(AtomicBool::new(false));
-    let begun = is_begun.clone();
+/// Reports signals, and ends builds, also the one of the API server, which comes before the session.
+fn end_on_signals(sender: Sender<Message>) -> std::io::Result<()> {
     processes::on_signals(&[HANGUP, INTERRUPT, TERMINATE], move |signal| {
-        if !begun.load(Ordering::SeqCst) {
-            processes::end_builds();
-        }
         let signal = u8::try_from(signal).unwrap_or_default();
-        // Fails only if this program is about to end.
+        // Fails only if this program is about to end. Comes before the end of the build, which is no news then.
         let _sent = sender.send(Message::Event(Event::Interrupted(signal)));
-    })?;
-    Ok(is_begun)
+        processes::end_builds();
+    })
 }
 
 fn serve(
     dev: Dev,
     operator_args: Vec<OsString>,
-    (sender, messages): (Sender<Message>, Receiver<Message>),
-    is_begun: &AtomicBool,
+    sender: Sender<Message>,
+    messages: &Receiver<Message>,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let server = if dev.is_on_cluster() { None } else { Some(start_server(&dev, sender.clone())?) };
-    is_begun.store(true, Ordering::SeqCst);
     let kubeconfig = server.as_ref().map(ApiServer::kubeconfig);
     let args = operator_arguments(&dev, operator_args, kubeconfig);
-    let ended = Session::begin(dev, args, server.is_some(), sender).map(|session| session.run(&messages));
+    let ended = Session::begin(dev, args, server.is_some(), sender).map(|session| session.run(messages));
     if let Some(server) = server {
         let is_hurried = matches!(ended, Ok(code) if code > 1);
         server.stop(if is_hurried { Duration::ZERO } else { PATIENCE });
@@ -173,9 +179,7 @@ fn operator_arguments(dev: &Dev, mut args: Vec<OsString>, kubeconfig: Option<&Pa
         args.extend((!is_chosen).then(|| "--dev".into()));
         return args;
     };
-    let mut token = OsString::from("--kubeconfig=");
-    token.push(kubeconfig);
-    args.push(token);
+    args.push(["--kubeconfig".as_ref(), kubeconfig.as_os_str()].join("=".as_ref()));
     args
 }
 
@@ -191,18 +195,20 @@ impl Session {
         sender: Sender<Message>,
     ) -> Result<Self, Box<dyn Error>> {
         let applied = &dev.run.flags.cluster.apply;
-        let mut sources = Sources::default();
+        // The output of this program may be a file among the sources.
+        let written = [Path::new("/dev/stdout"), Path::new("/dev/stderr")];
+        let mut sources = Sources::new(applied, written.into_iter().chain(dev.data_dir.as_deref()));
         sources.add_code(run::paths(&dev.run).iter().map(PathBuf::as_path));
-        sources.add_applied(applied);
         let changed = sender.clone();
         let mut watcher = Watcher::start(move |paths| {
             // Fails only if this program is about to end.
             let _sent = changed.send(Message::Changed(paths));
         })?;
-        watcher.watch(sources.folders())?;
+        watcher.watch(&sources.folders(), &BTreeSet::new())?;
         if dev.is_on_cluster() {
             say(
-                "The operator takes part in the peering, where deployed operators pause for it. Operators outside of a peering do not pause.",
+                "Deployed operators in the same peering pause while this operator runs. Operators outside of the peering do not pause, and handle \
+                 the same objects.",
             );
         }
         Ok(Self {
@@ -216,6 +222,7 @@ impl Session {
             sender,
             built: None,
             operator: None,
+            written: None,
             phase: Phase::Building,
             since: Instant::now(),
         })
@@ -244,6 +251,9 @@ impl Session {
                 }
                 self.act(action);
             }
+            if self.machine.phase() == Phase::Leaving {
+                processes::end_builds();
+            }
         }
     }
 
@@ -262,26 +272,25 @@ impl Session {
             Message::Event(event) => Some(event),
             Message::Changed(paths) => {
                 // A new folder may contain files already.
-                self.watch();
-                let changes = self.sources.changes(&paths);
-                let is_change = changes.code || !changes.applied.is_empty();
-                is_change.then_some(Event::Saved(changes.applied))
+                self.watch(&paths);
+                self.sources.changes(&paths).map(Event::Saved)
             }
             Message::Packages(packages) => {
                 self.sources.add_code(packages.iter().map(PathBuf::as_path));
-                self.watch();
+                self.watch(&BTreeSet::new());
                 None
             }
-            Message::Built { program, folder } => {
-                self.built = Some((program.path, folder));
-                Some(Event::Built { is_new: program.is_new })
+            Message::Built(operator) => {
+                let is_new = written(&operator.program) != self.written;
+                self.built = Some(operator);
+                Some(Event::Built { is_new })
             }
         }
     }
 
-    fn watch(&mut self) {
-        if let Err(error) = self.watcher.watch(self.sources.folders()) {
-            say(&format!("Some changes start no build. {error}"));
+    fn watch(&mut self, changed: &BTreeSet<PathBuf>) {
+        if let Err(error) = self.watcher.watch(&self.sources.folders(), changed) {
+            say(&format!("Changes in some folders will not start a build: {error}"));
         }
     }
 
@@ -295,7 +304,6 @@ impl Session {
             }
             Action::Kill => self.end_operator(End::AtOnce),
             Action::Tell(news) => say(&words::sentence(news, PATIENCE)),
-            Action::Cancel => processes::end_builds(),
             Action::Leave(_) => {}
         }
     }
@@ -317,37 +325,24 @@ impl Session {
     }
 
     fn start(&mut self, files: &[PathBuf]) {
-        let Some((program, folder)) = &self.built else {
+        let Some(operator) = &self.built else {
             return;
         };
-        let mut args = self.args.clone();
-        for file in files {
-            let mut token = OsString::from("--apply=");
-            token.push(file);
-            args.push(token);
-        }
-        let mut command = run::operator(program, folder, &args);
-        command.stdin(Stdio::null());
-        command.stdout(terminal::output_of_child()).stderr(terminal::output_of_child());
+        let files = files.iter().map(|it| ["--apply".as_ref(), it.as_os_str()].join("=".as_ref()));
+        let args: Vec<OsString> = self.args.iter().cloned().chain(files).collect();
+        let mut command = operator.command(&args);
+        command.stdout(terminal::output_of_child());
         if self.has_local_server {
             command.env(LOCAL_SERVER, "true");
         }
         say("Starting the operator.");
         let sender = self.sender.clone();
         let report = move |code| drop(sender.send(Message::Event(Event::Ended(code))));
-        match processes::spawn(&mut command, true) {
-            Ok((mut child, handle)) => {
-                let output = child.stdout.take().map(|it| terminal::relay(it, Stream::Output, || ()));
-                let errors = child.stderr.take().map(|it| terminal::relay(it, Stream::Error, || ()));
-                self.operator = Some(handle.clone());
-                thread::spawn(move || {
-                    let status = handle.wait(&mut child);
-                    terminal::drain(output.into_iter().chain(errors).collect());
-                    report(status.ok().and_then(|status| status.code()));
-                });
-            }
+        self.written = written(&operator.program);
+        match child::start(&mut command, || (), report.clone()) {
+            Ok(handle) => self.operator = Some(handle),
             Err(error) => {
-                say(&format!("{} cannot be started: {error}", program.display()));
+                say(&format!("{} cannot be started: {error}", operator.program.display()));
                 report(Some(1));
             }
         }
@@ -376,8 +371,12 @@ fn built(run: &Run, sender: &Sender<Message>) -> Result<Message, Box<dyn Error>>
     if let Ok(packages) = prepared.packages() {
         sender.send(Message::Packages(packages))?;
     }
-    let folder = prepared.folder().to_owned();
-    Ok(Message::Built { program: prepared.build()?, folder })
+    Ok(Message::Built(prepared.build()?))
+}
+
+/// Returns when a program was written, by which two builds differ, whoever has built it.
+fn written(program: &Path) -> Option<SystemTime> {
+    program.metadata().ok()?.modified().ok()
 }
 
 /// Writes a line of this program, which differs from lines of the operator by its beginning.
@@ -417,9 +416,44 @@ mod tests {
 
     #[test]
     fn flags_that_end_the_operator_are_refused() {
-        for line in [". --once", ". --manifests", ". --why=a/b", ". --apply -"] {
-            assert!(check(&parsed(line).0.run).is_err(), "{line}");
+        for line in [
+            ". --once",
+            ". --manifests",
+            ". --why=a/b",
+            ". --install",
+            ". --upgrade",
+            ". --uninstall",
+            ". --apply -",
+        ] {
+            assert!(check(&parsed(line).0).is_err(), "{line}");
         }
-        assert!(check(&parsed(". --apply a").0.run).is_ok());
+        assert!(check(&parsed(". --apply a --data-dir src").0).is_ok());
+        let refused = check(&parsed("src --data-dir src").0).unwrap_err().to_string();
+        assert!(refused.contains("src is the folder of the sources"), "{refused}");
+    }
+
+    #[test]
+    fn a_program_of_any_build_is_new_until_an_operator_starts_from_it() {
+        let program = std::env::temp_dir().join(format!("kopf-rs-built-{}", std::process::id()));
+        let file = std::fs::File::create(&program).unwrap();
+        let (dev, args) = parsed("src/dev");
+        let mut session = Session::begin(dev, args, false, channel().0).unwrap();
+        let mut built = |seconds: Option<u64>, starts: bool| {
+            if let Some(seconds) = seconds {
+                file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+            }
+            let operator = Operator { program: program.clone(), folder: PathBuf::new() };
+            let event = session.event_of(Message::Built(operator));
+            if starts {
+                session.start(&[]);
+            }
+            event == Some(Event::Built { is_new: true })
+        };
+        assert!(built(Some(1), true));
+        assert!(!built(None, false));
+        // Another cargo has built it, or this one has in a build that was not the last.
+        assert!(built(Some(2), false) && built(None, true));
+        assert!(!built(None, false));
+        std::fs::remove_file(&program).unwrap();
     }
 }

@@ -29,9 +29,7 @@ pub(crate) fn observe(run: &Run, operator_args: &[OsString]) -> Result<ExitCode,
         for (package, _) in &crates {
             cargo::test(&package.name, &package.manifest_path, &crate_args(run), (FOLDER, &folder))?;
         }
-        let mut observed = OsString::from("--observed=");
-        observed.push(&folder);
-        args.push(observed);
+        args.push(["--observed".as_ref(), folder.as_os_str()].join("=".as_ref()));
     }
     run::run(run, &args)
 }

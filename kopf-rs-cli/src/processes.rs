@@ -4,7 +4,7 @@
 //! which programs it starts.
 
 use std::io;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Output};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The builds that run, and whether this program is about to end.
@@ -60,6 +60,14 @@ pub(crate) fn spawn_build(command: &mut Command) -> io::Result<(Child, Handle)> 
     Ok((child, handle))
 }
 
+/// Runs a build to its end, and returns what it has written to pipes.
+pub(crate) fn run_build(command: &mut Command) -> io::Result<Output> {
+    let (child, handle) = spawn_build(command)?;
+    let output = child.wait_with_output();
+    handle.forget();
+    output
+}
+
 /// Ends the builds that run, and refuses further ones.
 pub(crate) fn end_builds() {
     let mut builds = BUILDS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,8 +88,12 @@ impl Handle {
     /// Waits for the process; from then on, [`Self::end`] does nothing, because another process may get its number.
     pub(crate) fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let status = child.wait();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.forget();
         status
+    }
+
+    fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Asks the process to end. Does nothing if it has ended.

@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 use crate::args::Run;
 use crate::become_program::become_program;
 use crate::cache::cache;
-use crate::cargo::{self, Build, BuiltProgram, CargoError};
+use crate::cargo::{self, Build, CargoError};
 use crate::runner::{Kopf, Runner, SOURCE, WriteError};
 use crate::script::Script;
 use crate::source::{Library, Program, Source, SourceError};
@@ -54,13 +54,18 @@ pub(crate) struct Prepared {
     network: Vec<OsString>,
 }
 
+/// A built operator.
+#[derive(Debug)]
+pub(crate) struct Operator {
+    pub(crate) program: PathBuf,
+    /// The folder for its own files.
+    pub(crate) folder: PathBuf,
+}
+
 /// Builds and runs the operator. Returns only if the operator cannot be started or, on systems other than Unix, after
 /// it has ended.
 pub(crate) fn run(run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
-    let prepared = prepare(run)?;
-    let folder = prepared.folder.clone();
-    let built = prepared.build()?;
-    become_program(operator(&built.path, &folder, operator_args))
+    become_program(prepare(run)?.build()?.command(operator_args))
 }
 
 /// Returns the paths of the command line, or this folder.
@@ -87,7 +92,7 @@ pub(crate) fn do_task(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
         );
     }
     let build = generate(&runner, "what speaks with the cluster".to_owned(), around, Vec::new())?;
-    let mut command = Command::new(build.run()?.path);
+    let mut command = Command::new(build.run()?);
     command.args(args);
     become_program(command)
 }
@@ -330,24 +335,12 @@ pub(crate) fn crate_args(run: &Run) -> Vec<OsString> {
     args
 }
 
-/// Returns the command of a built operator; `folder` is for its own files.
-pub(crate) fn operator(program: &Path, folder: &Path, args: &[OsString]) -> Command {
-    let mut command = Command::new(program);
-    command.args(args).env("KOPF_RS_RUN_DIR", folder);
-    command
-}
-
 // === impl Prepared ===
 
 impl Prepared {
     /// Builds the operator.
-    pub(crate) fn build(self) -> Result<BuiltProgram, CargoError> {
-        self.build.run()
-    }
-
-    /// Returns the folder for the operator's own files.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
+    pub(crate) fn build(self) -> Result<Operator, CargoError> {
+        Ok(Operator { program: self.build.run()?, folder: self.folder })
     }
 
     /// Returns the folders of the packages on this machine that the operator is built from, except generated ones.
@@ -356,6 +349,17 @@ impl Prepared {
         let generated = self.build.target.join("kopf-run");
         packages.retain(|package| !package.starts_with(&generated));
         Ok(packages)
+    }
+}
+
+// === impl Operator ===
+
+impl Operator {
+    /// Returns the command that runs it.
+    pub(crate) fn command(&self, args: &[OsString]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(args).env("KOPF_RS_RUN_DIR", &self.folder);
+        command
     }
 }
 

@@ -91,7 +91,6 @@ fn build(workspace: &Path) -> Result<PathBuf, cargo::CargoError> {
         stand_ins: Vec::new(),
     }
     .run()
-    .map(|built| built.path)
 }
 
 /// Returns whether the program is a server of this version.
@@ -118,9 +117,8 @@ fn installed() -> Result<PathBuf, Box<dyn Error>> {
         .args(["--features", "program", "--root"])
         .arg(&root)
         .stdin(Stdio::null());
-    let (mut child, handle) = processes::spawn_build(&mut command).map_err(cargo::start_error)?;
-    let installing = handle.wait(&mut child).map_err(cargo::start_error)?;
-    if installing.success() && program.is_file() {
+    let installed = processes::run_build(&mut command).map_err(cargo::start_error)?;
+    if installed.status.success() && program.is_file() {
         return Ok(program);
     }
     Err(ServerError::Install.into())

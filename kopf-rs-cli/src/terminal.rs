@@ -3,7 +3,7 @@
 //! Guarantees that lines of this program and of its children do not mix with the status line. All text for people goes through this module,
 //! which does not know its meaning.
 
-use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read, Write as _};
+use std::io::{self, BufRead, BufReader, IsTerminal as _, Read, Write as _};
 use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +15,9 @@ static STATUS: Mutex<Option<String>> = Mutex::new(None);
 
 /// Moves to the beginning of the line, and empties it.
 const CLEAR: &str = "\r\x1b[2K";
+
+/// The longest line of a child that is written at once.
+const LONGEST: u64 = 1 << 16;
 
 /// Where a line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,22 +76,26 @@ pub(crate) fn relay(
     thread::spawn(move || {
         let _open = open;
         let mut reader = BufReader::new(from);
-        let mut line = Vec::new();
-        // Reads bytes, since the output may not be valid UTF-8.
-        while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-            if !line.ends_with(b"\n") {
-                line.push(b'\n');
-            }
+        while let Some(line) = next_line(&mut reader) {
             put(to, &line);
-            line.clear();
             seen();
         }
     });
     end
 }
 
+/// Returns the next line with its end, or a part of a very long one, as bytes, because it may not be valid UTF-8; `None` at the end.
+fn next_line(reader: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    reader.take(LONGEST).read_until(b'\n', &mut line).ok().filter(|read| *read > 0)?;
+    if !line.ends_with(b"\n") {
+        line.push(b'\n');
+    }
+    Some(line)
+}
+
 /// Waits until the last lines of a child that has ended are written, but not long: its children may keep the output open.
-pub(crate) fn drain(relays: Vec<Receiver<()>>) {
+pub(crate) fn drain(relays: impl IntoIterator<Item = Receiver<()>>) {
     for relay in relays {
         let _ended = relay.recv_timeout(Duration::from_secs(1));
     }
@@ -146,6 +153,16 @@ fn fitted(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_without_an_end_is_written_in_parts() {
+        let mut endless = BufReader::new(io::repeat(b'a'));
+        assert_eq!(next_line(&mut endless).unwrap().len(), 65_537);
+        let mut text = &b"a\nb"[..];
+        let mut lines = std::iter::from_fn(|| next_line(&mut text));
+        assert_eq!((lines.next().unwrap(), lines.next().unwrap()), (b"a\n".to_vec(), b"b\n".to_vec()));
+        assert_eq!(lines.next(), None);
+    }
 
     #[test]
     fn a_status_line_never_wraps() {

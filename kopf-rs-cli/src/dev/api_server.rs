@@ -8,13 +8,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use crate::processes::{self, End, Handle};
+use crate::dev::child;
+use crate::processes::{End, Handle};
 use crate::server;
-use crate::terminal::{self, Stream};
 
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
@@ -63,27 +62,21 @@ impl ApiServer {
         let folder_path = folder.as_ref().map(|it| &*it.0).or(options.data_dir).unwrap_or(Path::new("."));
         let kubeconfig = folder_path.join("kubeconfig");
         let mut command = Command::new(&program);
-        command.args(arguments(options, &kubeconfig)).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(terminal::output_of_child());
-        // Ctrl+C is for the operator first, which needs the server to stop.
-        let started = processes::spawn(&mut command, true);
-        let (mut child, handle) = started.map_err(|error| ApiServerError::Start { program, error })?;
+        command.args(arguments(options, &kubeconfig)).stdout(Stdio::piped());
         // The first line of the server comes when it serves, after it has written the kubeconfig.
         let (line, lines) = channel();
-        let stdout = child.stdout.take().expect("piped above");
-        let output = terminal::relay(stdout, Stream::Output, move || {
+        let seen = move || {
             // Fails once the server has started.
             let _sent = line.send(());
-        });
-        let errors = child.stderr.take().map(|stderr| terminal::relay(stderr, Stream::Error, || ()));
-        let (open, end) = channel();
-        let waiting = handle.clone();
-        thread::spawn(move || {
-            let _open: std::sync::mpsc::Sender<()> = open;
-            let _status = waiting.wait(&mut child);
-            terminal::drain(errors.into_iter().chain([output]).collect());
+        };
+        let (open, end) = channel::<()>();
+        let ended = move |_| {
             ended();
-        });
+            drop(open);
+        };
+        // Ctrl+C is for the operator first, which needs the server to stop.
+        let started = child::start(&mut command, seen, ended);
+        let handle = started.map_err(|error| ApiServerError::Start { program, error })?;
         let server = Self { kubeconfig, handle, ended: end, _folder: folder };
         if lines.recv().is_err() {
             server.stop(Duration::ZERO);
@@ -100,7 +93,7 @@ impl ApiServer {
     /// Asks the server to end, and kills it after this time.
     pub(crate) fn stop(self, patience: Duration) {
         self.handle.end(End::Gracefully);
-        if self.ended.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        if self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
             self.handle.end(End::AtOnce);
             // Only a process that the system cannot end remains.
             let _ended = self.ended.recv_timeout(Duration::from_secs(1));

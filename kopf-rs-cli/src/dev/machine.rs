@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub(crate) enum Event {
     /// Sources, or these files of `--apply`, were saved.
     Saved(Vec<PathBuf>),
-    /// A build has succeeded. The program is new unless it is the one of the last build.
+    /// A build has succeeded. The program is new unless the last operator was started from it.
     Built { is_new: bool },
     /// A build has failed, and its messages are shown.
     Refused,
@@ -38,8 +38,6 @@ pub(crate) enum Action {
     Kill,
     /// Tell the user.
     Tell(News),
-    /// Cancel the build.
-    Cancel,
     /// End this program with this exit code, after the API server.
     Leave(u8),
 }
@@ -112,6 +110,8 @@ pub(crate) struct Machine {
     unapplied: BTreeSet<PathBuf>,
     /// Files that the present operator has to apply.
     applying: BTreeSet<PathBuf>,
+    /// The operator before was replaced while it may not have applied them.
+    is_repeated: bool,
     /// The exit code, once this program ends.
     leaving: Option<u8>,
 }
@@ -129,6 +129,7 @@ impl Machine {
             is_refused: false,
             unapplied: files.into_iter().collect(),
             applying: BTreeSet::new(),
+            is_repeated: false,
             leaving: None,
         }
     }
@@ -249,33 +250,31 @@ impl Machine {
         if let Some(code) = self.leaving {
             return self.leave(code);
         }
-        if was_asked {
-            // A build that runs may be about to replace the program.
-            return if self.build == Build::Idle { self.start() } else { Vec::new() };
-        }
-        if code != Some(0) {
-            // It may have failed before it has applied them.
+        let is_repeated = std::mem::replace(&mut self.is_repeated, false);
+        if code != Some(0) && !(was_asked && is_repeated) {
+            // It may have failed before it has applied them. An operator that always fails when it stops must not apply them at each change.
             self.unapplied.append(&mut self.applying);
+            self.is_repeated = was_asked;
         }
-        vec![Action::Tell(News::Ended(code))]
+        match self.build {
+            _ if !was_asked => vec![Action::Tell(News::Ended(code))],
+            Build::Idle => self.start(),
+            // It may be about to replace the program.
+            Build::Runs | Build::Stale => Vec::new(),
+        }
     }
 
-    /// Ends the operator and the build, and then this program.
+    /// Ends the operator, and then this program. The caller cancels the build.
     fn leave(&mut self, code: u8) -> Vec<Action> {
-        let is_first = self.leaving.replace(code).is_none();
-        let mut actions = Vec::new();
-        if is_first && self.build != Build::Idle {
-            actions.push(Action::Cancel);
-        }
+        self.leaving = Some(code);
         match self.operator {
             Operator::Runs => {
                 self.operator = Operator::Stops;
-                actions.push(Action::Stop(self.starts));
+                vec![Action::Stop(self.starts)]
             }
-            Operator::Absent if self.build == Build::Idle => actions.push(Action::Leave(code)),
-            Operator::Absent | Operator::Stops => {}
+            Operator::Absent if self.build == Build::Idle => vec![Action::Leave(code)],
+            Operator::Absent | Operator::Stops => Vec::new(),
         }
-        actions
     }
 }
 
@@ -416,13 +415,34 @@ mod tests {
     }
 
     #[test]
+    fn files_of_an_operator_that_failed_when_it_was_replaced_are_applied_once_more() {
+        use Action::{Build, Start, Stop};
+        let apply = Start(vec![manifest()]);
+        play(
+            &mut Machine::new([manifest()]),
+            &[
+                (NEW, std::slice::from_ref(&apply), Phase::Running),
+                (SAVED, &[Build], Phase::Rebuilding),
+                (NEW, &[Stop(1)], Phase::Restarting),
+                (Event::Ended(None), std::slice::from_ref(&apply), Phase::Running),
+                (SAVED, &[Build], Phase::Rebuilding),
+                (NEW, &[Stop(2)], Phase::Restarting),
+                (Event::Ended(Some(1)), &[start()], Phase::Running),
+                (SAVED, &[Build], Phase::Rebuilding),
+                (NEW, &[Stop(3)], Phase::Restarting),
+                (Event::Ended(Some(1)), &[start()], Phase::Running),
+            ],
+        );
+    }
+
+    #[test]
     fn it_ends_after_the_operator_and_the_build() {
-        use Action::{Build, Cancel, Kill, Leave, Stop, Tell};
+        use Action::{Build, Kill, Leave, Stop, Tell};
         play(
             &mut running(),
             &[
                 (SAVED, &[Build], Phase::Rebuilding),
-                (Event::Interrupted(2), &[Cancel, Stop(1)], Phase::Leaving),
+                (Event::Interrupted(2), &[Stop(1)], Phase::Leaving),
                 (SAVED, &[], Phase::Leaving),
                 (Event::Refused, &[], Phase::Leaving),
                 (Event::ServerEnded, &[], Phase::Leaving),
@@ -445,7 +465,7 @@ mod tests {
         );
         play(
             &mut Machine::new([]),
-            &[(Event::Interrupted(2), &[Cancel], Phase::Leaving), (NEW, &[Leave(0)], Phase::Leaving)],
+            &[(Event::Interrupted(2), &[], Phase::Leaving), (NEW, &[Leave(0)], Phase::Leaving)],
         );
     }
 }

@@ -1,6 +1,7 @@
 //! The files that `kopf-rs dev` watches: which folders, and which of their files count.
 //!
-//! Guarantees that build artifacts, hidden files and temporary files of editors never count. This module does not watch anything itself.
+//! Guarantees that build artifacts, logs, hidden files, temporary files of editors, and what `kopf-rs dev` itself writes never count. This
+//! module does not watch anything itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,27 +14,18 @@ pub(crate) struct Sources {
     code: BTreeSet<PathBuf>,
     /// The absolute path of each file or folder of `--apply`, and how the user typed it.
     applied: BTreeMap<PathBuf, PathBuf>,
-}
-
-/// The changes that count.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes {
-    /// Source code changed.
-    pub(crate) code: bool,
-    /// Arguments of `--apply` that changed, as the user typed them.
-    pub(crate) applied: Vec<PathBuf>,
+    /// Files and folders that are no sources, because this program or its API server writes them.
+    written: Vec<PathBuf>,
 }
 
 // === impl Sources ===
 
 impl Sources {
-    /// Adds files of `--apply`; those that do not exist are reported by the operator.
-    pub(crate) fn add_applied(&mut self, paths: &[PathBuf]) {
-        for path in paths {
-            if let Ok(real) = path.canonicalize() {
-                self.applied.insert(real, path.clone());
-            }
-        }
+    /// Returns the sources for arguments of `--apply`; those that do not exist are reported by the operator. `written` never counts.
+    pub(crate) fn new<'a>(applied: &[PathBuf], written: impl IntoIterator<Item = &'a Path>) -> Self {
+        let applied = applied.iter().filter_map(|path| Some((path.canonicalize().ok()?, path.clone())));
+        let written = written.into_iter().filter_map(|path| path.canonicalize().ok());
+        Self { code: BTreeSet::new(), applied: applied.collect(), written: written.collect() }
     }
 
     /// Adds folders of crates and single files.
@@ -46,24 +38,28 @@ impl Sources {
 
     /// Returns all folders whose entries have to be watched.
     pub(crate) fn folders(&self) -> BTreeSet<PathBuf> {
-        let mut found = BTreeSet::new();
-        for root in self.code.iter().chain(self.applied.keys()) {
-            if root.is_dir() {
-                add_folders(root, &mut found);
-            } else {
-                found.insert(above(root));
-            }
+        let roots = self.code.iter().chain(self.applied.keys());
+        let mut found: BTreeSet<_> = roots.filter(|it| !it.is_dir()).map(|it| above(it)).collect();
+        found.extend(self.applied.keys().filter(|it| it.is_dir()).cloned());
+        for root in self.code.iter().filter(|it| it.is_dir()) {
+            found.extend(folders_of(root).into_iter().filter(|it| !self.is_written(root, it)));
         }
         found
     }
 
-    /// Returns what changed, if these paths did.
-    pub(crate) fn changes(&self, paths: &BTreeSet<PathBuf>) -> Changes {
-        let changed = |root: &Path| paths.iter().any(|path| counts(root, path));
-        Changes {
-            code: self.code.iter().any(|root| changed(root)),
-            applied: self.applied.iter().filter(|(root, _)| changed(root)).map(|it| it.1.clone()).collect(),
-        }
+    /// Returns the changed arguments of `--apply`, as the user typed them, if these paths have changed; `None` if none of them counts.
+    pub(crate) fn changes(&self, paths: &BTreeSet<PathBuf>) -> Option<Vec<PathBuf>> {
+        let counts = |root: &Path, path: &Path| counts(root, path) && !self.is_written(root, path);
+        let is_code = self.code.iter().any(|root| paths.iter().any(|path| counts(root, path)));
+        let is_applied = |root: &Path| paths.iter().any(|path| counts(root, path) && is_manifest(root, path));
+        let applied = self.applied.iter().filter(|(root, _)| is_applied(root));
+        let applied: Vec<_> = applied.map(|(_, typed)| typed.clone()).collect();
+        (is_code || !applied.is_empty()).then_some(applied)
+    }
+
+    /// Returns whether this program writes the path below `root`. It may keep its files around all sources.
+    fn is_written(&self, root: &Path, path: &Path) -> bool {
+        self.written.iter().any(|it| path.starts_with(it) && !root.starts_with(it))
     }
 }
 
@@ -71,16 +67,21 @@ fn above(path: &Path) -> PathBuf {
     path.parent().unwrap_or(Path::new("/")).to_owned()
 }
 
-/// Adds a folder and those in it, except hidden ones and cargo's target folders. Does not follow links.
-fn add_folders(folder: &Path, found: &mut BTreeSet<PathBuf>) {
-    found.insert(folder.to_owned());
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let is_folder = entry.file_type().is_ok_and(|it| it.is_dir());
-        if is_folder && !is_ignored(&entry.file_name().to_string_lossy()) && !is_cache(&path) {
-            add_folders(&path, found);
+/// Returns a folder and those in it, except hidden ones and cargo's target folders. Does not follow links.
+pub(crate) fn folders_of(root: &Path) -> Vec<PathBuf> {
+    let mut found = vec![root.to_owned()];
+    let mut read = 0;
+    while let Some(folder) = found.get(read).cloned() {
+        read += 1;
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_folder = entry.file_type().is_ok_and(|it| it.is_dir());
+            if is_folder && !is_ignored(&entry.file_name().to_string_lossy()) && !is_cache(&path) {
+                found.push(path);
+            }
         }
     }
+    found
 }
 
 /// Returns whether the folder has the mark by which cargo and others tell back-up programs that its content can be computed again.
@@ -102,11 +103,17 @@ fn counts(root: &Path, path: &Path) -> bool {
     if is_root { !path.is_dir() } else { !parts.any(|name| is_ignored(&name)) }
 }
 
-/// Returns whether a file or a folder of this name is no source: hidden, an artifact, or a temporary file of an editor.
+/// Returns whether an operator reads the file for `--apply` with this argument: the file itself, or a file of the folder.
+fn is_manifest(root: &Path, path: &Path) -> bool {
+    let ending = path.extension().and_then(|it| it.to_str());
+    path == root || path.parent() == Some(root) && matches!(ending, Some("yaml" | "yml" | "json"))
+}
+
+/// Returns whether a file or a folder of this name is no source: hidden, an artifact, a log, or a temporary file of an editor.
 fn is_ignored(name: &str) -> bool {
     // Vim tries with this name whether it can create files.
     let is_probe = name == "4913";
-    let is_temporary = [".swp", ".swx", ".tmp", "~", "___jb_tmp___", "___jb_old___"];
+    let is_temporary = [".log", ".swp", ".swx", ".tmp", "~", "___jb_tmp___", "___jb_old___"];
     is_probe
         || ["target", "node_modules"].contains(&name)
         || name.starts_with(['.', '#'])
@@ -131,6 +138,7 @@ mod tests {
             "src/4913",
             "src/#lib.rs#",
             "src/.#lib.rs",
+            "dev.log",
             "src/lib.rs___jb_tmp___",
             "node_modules/x.js",
         ];
@@ -144,25 +152,34 @@ mod tests {
     }
 
     #[test]
-    fn folders_with_artifacts_are_not_watched() {
+    fn artifacts_and_what_dev_itself_writes_are_not_watched() {
         let root = std::env::temp_dir().join(format!("kopf-rs-sources-{}", std::process::id()));
-        for folder in ["op/src/deep", "op/target/debug", "op/.git", "op/out", "apply"] {
+        for folder in ["op/src/deep", "op/target/debug", "op/.git", "op/out", "op/data/a", "apply/deep"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         let root = root.canonicalize().unwrap();
         fs::write(root.join("op/out/CACHEDIR.TAG"), "").unwrap();
         fs::write(root.join("op/Cargo.toml"), "").unwrap();
-        fs::write(root.join("single.rs"), "").unwrap();
-        let mut sources = Sources::default();
+        for file in ["single.rs", "op/output.txt"] {
+            fs::write(root.join(file), "").unwrap();
+        }
+        let written = [root.join("op/data"), root.join("op/output.txt"), root.join("absent"), root.clone()];
+        let applied = [root.join("apply"), root.join("op")];
+        let mut sources = Sources::new(&applied, written.iter().map(PathBuf::as_path));
         sources.add_code([&*root.join("op/Cargo.toml"), &*root.join("single.rs"), &*root.join("absent")]);
-        sources.add_applied(&[root.join("apply")]);
         let folders = sources.folders();
         let found: Vec<_> = folders.iter().filter_map(|it| it.strip_prefix(&root).ok()?.to_str()).collect();
         assert_eq!(found, ["", "apply", "op", "op/src", "op/src/deep"]);
         let changed = |path: &str| sources.changes(&BTreeSet::from([root.join(path)]));
-        assert_eq!(changed("op/src/lib.rs"), Changes { code: true, applied: Vec::new() });
-        assert_eq!(changed("apply/a.yaml"), Changes { code: false, applied: vec![root.join("apply")] });
-        assert_eq!(changed("other.rs"), Changes::default());
+        for code in ["op/src/lib.rs", "op/data.rs", "op/src/a.yaml", "single.rs"] {
+            assert_eq!(changed(code), Some(Vec::new()), "{code}");
+        }
+        assert_eq!(changed("apply/a.yaml"), Some(vec![root.join("apply")]));
+        assert_eq!(changed("op/a.json"), Some(vec![root.join("op")]));
+        let others = ["other.rs", "apply/a.txt", "apply/deep/a.yaml", "op/data/a/b.json", "op/output.txt"];
+        for other in others {
+            assert_eq!(changed(other), None, "{other}");
+        }
         fs::remove_dir_all(&root).unwrap();
     }
 }

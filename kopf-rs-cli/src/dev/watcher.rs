@@ -4,14 +4,17 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
 /// The pause after which a burst of changes is over: editors save in several steps.
 const QUIET: Duration = Duration::from_millis(100);
+
+/// The longest burst, such as one of a program that writes all the time.
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// The error number of Linux for the limit of inotify instances.
 const TOO_MANY_OPEN: i32 = 24;
@@ -52,66 +55,64 @@ impl Watcher {
     pub(crate) fn start(changed: impl Fn(BTreeSet<PathBuf>) + Send + 'static) -> Result<Self, WatchError> {
         let (sender, events) = channel();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Fails only if the thread below is gone, which ends with this watcher.
-            let _sent = sender.send(event);
+            // Reading changes nothing, although it is an event.
+            if let Ok(event) = event
+                && !matches!(event.kind, EventKind::Access(_) | EventKind::Other)
+            {
+                // Fails only if the thread below is gone, which ends with this watcher.
+                let _sent = sender.send(event.paths);
+            }
         });
         let watcher = watcher.map_err(|error| start_error(error, permitted("max_user_instances")))?;
         thread::spawn(move || {
             while let Some(paths) = burst(&events) {
-                if !paths.is_empty() {
-                    changed(paths);
-                }
+                changed(paths);
             }
         });
         Ok(Self { watcher, watched: BTreeSet::new() })
     }
 
-    /// Watches exactly these folders, each without the folders in it.
-    pub(crate) fn watch(&mut self, folders: BTreeSet<PathBuf>) -> Result<(), WatchError> {
-        for gone in self.watched.difference(&folders) {
+    /// Watches exactly these folders, each without the folders in it. The `changed` paths may be other folders of the same names.
+    pub(crate) fn watch(
+        &mut self,
+        folders: &BTreeSet<PathBuf>,
+        changed: &BTreeSet<PathBuf>,
+    ) -> Result<(), WatchError> {
+        for gone in self.watched.difference(folders) {
             // The watch of a deleted folder has ended already.
             let _unwatched = self.watcher.unwatch(gone);
         }
-        let wanted = folders.len();
-        for folder in folders.difference(&self.watched) {
+        let is_same = |it: &PathBuf| folders.contains(it) && !it.ancestors().any(|it| changed.contains(it));
+        self.watched.retain(is_same);
+        for folder in folders {
+            if self.watched.contains(folder) {
+                continue;
+            }
             match self.watcher.watch(folder, RecursiveMode::NonRecursive) {
+                Ok(()) => drop(self.watched.insert(folder.clone())),
                 // It may have been deleted meanwhile.
                 Err(_) if !folder.is_dir() => {}
-                watched => watched.map_err(|error| {
-                    folder_error(error, folder.clone(), wanted, permitted("max_user_watches"))
-                })?,
+                Err(error) => {
+                    let limit = permitted("max_user_watches");
+                    return Err(folder_error(error, folder.clone(), folders.len(), limit));
+                }
             }
         }
-        self.watched = folders;
         Ok(())
     }
 }
 
 /// Waits for a change, and for the end of its burst; `None` if the watcher is gone.
-fn burst(changes: &Receiver<notify::Result<notify::Event>>) -> Option<BTreeSet<PathBuf>> {
-    let mut paths = BTreeSet::new();
-    paths.extend(paths_of(changes.recv().ok()?));
-    loop {
-        match changes.recv_timeout(QUIET) {
-            Ok(event) => paths.extend(paths_of(event)),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Some(paths),
-        }
+#[expect(clippy::disallowed_methods, reason = "a burst without an end is reported in parts")]
+fn burst(changes: &Receiver<Vec<PathBuf>>) -> Option<BTreeSet<PathBuf>> {
+    let mut paths = BTreeSet::from_iter(changes.recv().ok()?);
+    let begun = Instant::now();
+    while begun.elapsed() < LONGEST
+        && let Ok(more) = changes.recv_timeout(QUIET)
+    {
+        paths.extend(more);
     }
-}
-
-/// Returns the paths that an event says have changed. Reading changes nothing, although it is an event.
-fn paths_of(event: notify::Result<notify::Event>) -> Vec<PathBuf> {
-    match event {
-        Ok(event) if matters(event.kind) => event.paths,
-        _ => Vec::new(),
-    }
-}
-
-fn matters(kind: EventKind) -> bool {
-    match kind {
-        EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) => true,
-        EventKind::Access(_) | EventKind::Other => false,
-    }
+    Some(paths)
 }
 
 fn start_error(error: notify::Error, permitted: String) -> WatchError {
@@ -149,12 +150,52 @@ mod tests {
         std::fs::write(&read, "").unwrap();
         let (sender, bursts) = channel();
         let mut watcher = Watcher::start(move |paths| sender.send(paths).unwrap()).unwrap();
-        watcher.watch(BTreeSet::from([folder.clone()])).unwrap();
+        watcher.watch(&BTreeSet::from([folder.clone()]), &BTreeSet::new()).unwrap();
         std::fs::read(&read).unwrap();
         std::fs::write(&saved, "fn main() {}").unwrap();
         let burst = bursts.recv_timeout(Duration::from_secs(60)).unwrap();
         assert!(burst.contains(&saved) && !burst.contains(&read), "{burst:?}");
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_replaced_or_created_later_is_watched() {
+        let folder = std::env::temp_dir().join(format!("kopf-rs-replaced-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("generated")).unwrap();
+        let folder = folder.canonicalize().unwrap();
+        let (generated, later) = (folder.join("generated"), folder.join("later"));
+        let folders = BTreeSet::from([folder.clone(), generated.clone(), later.clone()]);
+        let (sender, bursts) = channel();
+        let mut watcher = Watcher::start(move |paths| sender.send(paths).unwrap()).unwrap();
+        watcher.watch(&folders, &BTreeSet::new()).unwrap();
+        std::fs::remove_dir(&generated).unwrap();
+        std::fs::create_dir(&generated).unwrap();
+        std::fs::create_dir(&later).unwrap();
+        let mut seen = BTreeSet::new();
+        let mut until = |path: &PathBuf| {
+            let mut last = BTreeSet::new();
+            while !seen.contains(path) {
+                last = bursts.recv_timeout(Duration::from_secs(60)).unwrap();
+                seen.extend(last.clone());
+            }
+            last
+        };
+        let changed = until(&later);
+        watcher.watch(&folders, &changed).unwrap();
+        for file in [generated.join("a.rs"), later.join("a.rs")] {
+            std::fs::write(&file, "").unwrap();
+            until(&file);
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_burst_without_an_end_is_reported() {
+        let (sender, changes) = channel();
+        let begun = thread::spawn(move || while sender.send(vec![PathBuf::from("a")]).is_ok() {});
+        assert_eq!(burst(&changes), Some(BTreeSet::from([PathBuf::from("a")])));
+        drop(changes);
+        begun.join().unwrap();
     }
 
     #[test]

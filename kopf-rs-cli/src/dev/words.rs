@@ -31,7 +31,7 @@ pub(crate) fn sentence(news: News, patience: Duration) -> String {
             format!("The operator ended by itself with exit code {code}. It starts again at the next change.")
         }
         News::Ended(None) => {
-            "The operator was ended by a signal of another process. It starts again at the next change.".to_owned()
+            "The operator was ended by a signal. It starts again at the next change.".to_owned()
         }
         News::Overdue => format!("The operator has not stopped within {} seconds, and is killed.", patience.as_secs()),
         News::ServerEnded => "The API server ended by itself, and without it the operator cannot work. To begin again with new objects, start \
