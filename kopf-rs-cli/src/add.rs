@@ -29,7 +29,7 @@ pub(crate) enum AddError {
         .path.display()
     )]
     NoLibrary { path: PathBuf, package: String },
-    #[error("{}: package `{package}` lacks what the added code uses: {}\n  run in that folder: {command}", .path.display(), .missing.join(", "))]
+    #[error("{}: package `{package}` lacks dependencies or features that the added code uses: {}\n  run in that folder: {command}", .path.display(), .missing.join(", "))]
     Lacks { path: PathBuf, package: String, missing: Vec<String>, command: String },
     #[error("{} exists\n  `kopf-rs add` overwrites nothing: remove the file, or choose another name", .0.display())]
     Exists(PathBuf),
@@ -37,8 +37,8 @@ pub(crate) enum AddError {
     Declared { file: PathBuf, line: usize, module: String },
     #[error("{} defines the kind {kind} already\n  expected a new kind; `kopf-rs add conversion` adds another version of it", .file.display())]
     KindExists { file: PathBuf, kind: String },
-    #[error("{} defines the version {version} of {kind} already\n  expected a new version, such as `kopf-rs add conversion v2`", .file.display())]
-    VersionExists { file: PathBuf, kind: String, version: String },
+    #[error("{} defines the version {version} of {kind} already\n  expected a new version, such as `kopf-rs add conversion {free}`", .file.display())]
+    VersionExists { file: PathBuf, kind: String, version: String, free: String },
     #[error(
         "{}: the library defines no kind{wanted}\n  expected a type with `#[kube(group = \"..\", version = \"..\", kind = \"..\")]`{found}; `kopf-rs add kind` adds one",
         .path.display()
@@ -49,7 +49,7 @@ pub(crate) enum AddError {
     #[error("`{0}` is no version: expected one such as v2 or v1beta1")]
     Version(String),
     #[error(
-        "no version follows {0} by itself\n  expected the version to add, such as `kopf-rs add conversion v2`"
+        "cannot derive the next version from {0}\n  expected the version to add, such as `kopf-rs add conversion v2`"
     )]
     NoNext(String),
     #[error(transparent)]
@@ -143,28 +143,23 @@ impl Crate {
         }
     }
 
-    /// Returns the version to add: the wanted one, or the next one.
+    /// Returns the version to add: the wanted one, or the next one that the kind does not have.
     fn version(&self, wanted: Option<&str>, kind: &FoundKind) -> Result<String, AddError> {
-        let version = match wanted {
-            Some(wanted) => {
-                let is_fit = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit();
-                let numbered =
-                    wanted.strip_prefix('v').is_some_and(|it| it.starts_with(|it: char| it.is_ascii_digit()));
-                if !numbered || !wanted.chars().all(is_fit) {
-                    return Err(AddError::Version(wanted.to_owned()));
-                }
-                wanted.to_owned()
-            }
-            None => next(&kind.version).ok_or_else(|| AddError::NoNext(kind.version.clone()))?,
+        let mut all = self.sources.kinds();
+        all.retain(|it| (&it.group, &it.kind) == (&kind.group, &kind.kind));
+        let find = |version: &str| all.iter().find(|it| it.version == version);
+        let free = std::iter::successors(next(&kind.version), |it| next(it)).find(|it| find(it).is_none());
+        let Some(version) = wanted.map(str::to_owned) else {
+            return free.ok_or_else(|| AddError::NoNext(kind.version.clone()));
         };
-        let all = self.sources.kinds();
-        let same =
-            |it: &&FoundKind| (&it.group, &it.kind, &it.version) == (&kind.group, &kind.kind, &version);
-        if let Some(found) = all.iter().find(same) {
-            let (file, kind) = (found.file.clone(), found.kind.clone());
-            return Err(AddError::VersionExists { file, kind, version });
+        let is_fit = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit();
+        let number = version.strip_prefix('v').unwrap_or_default();
+        if !number.starts_with(|it: char| it.is_ascii_digit()) || !number.chars().all(is_fit) {
+            return Err(AddError::Version(version));
         }
-        Ok(version)
+        let Some(found) = find(&version) else { return Ok(version) };
+        let (file, kind, free) = (found.file.clone(), found.kind.clone(), free.unwrap_or_default());
+        Err(AddError::VersionExists { file, kind, version, free })
     }
 
     /// Writes the files, and declares the module in `parent`.
@@ -190,50 +185,54 @@ impl Crate {
             written.file(path, text)?;
         }
         format(&files.into_iter().map(|(path, _)| path).collect::<Vec<_>>());
-        let (changed, is_registered) = addition.registered(&with_module(&text, module));
-        fs::write(parent, changed).map_err(read)?;
+        let (changed, advice) = addition.registered(with_module(&text, module));
+        replace(parent, &changed, &mut written)?;
         written.keep();
         for (path, _) in &all {
             eprintln!("Added {}", path.display());
         }
         eprintln!("Changed {}: it declares the module `{module}`", parent.display());
-        if let Some(hint) = addition.hint.as_ref().filter(|_| !is_registered) {
-            eprintln!("{hint}");
+        if let Some(advice) = advice {
+            eprintln!("{advice}");
         }
         eprintln!("Next: cargo test");
         Ok(())
     }
 }
 
+/// Replaces a file by a complete new one, because a full disk would leave an empty file after a write into it.
+fn replace(file: &Path, text: &str, written: &mut Written) -> Result<(), NewError> {
+    let failed = |error| NewError::Write { path: file.to_owned(), error };
+    // A link stays a link.
+    let file = file.canonicalize().map_err(failed)?;
+    let beside = file.with_extension("rs.tmp");
+    written.file(&beside, text)?;
+    let permissions = fs::metadata(&file).map_err(failed)?.permissions();
+    fs::set_permissions(&beside, permissions).and_then(|()| fs::rename(&beside, &file)).map_err(failed)
+}
+
 /// Fails if the crate lacks a dependency, or a feature of one, that the added code uses.
 fn check_dependencies(package: &Package, shown: &Path) -> Result<(), AddError> {
-    const NEEDED: [(&str, &[&str]); 6] = [
-        ("k8s-openapi", &[]),
-        ("kopf-rs", &["schemars"]),
-        ("kube", &["derive"]),
-        ("schemars", &[]),
-        ("serde", &["derive"]),
-        ("serde_json", &[]),
+    const NEEDED: [(&str, Option<&str>); 6] = [
+        ("k8s-openapi", None),
+        ("kopf-rs", Some("schemars")),
+        ("kube", Some("derive")),
+        ("schemars", None),
+        ("serde", Some("derive")),
+        ("serde_json", None),
     ];
     let (mut missing, mut commands) = (Vec::new(), Vec::new());
     for (name, features) in NEEDED {
         let found = package.dependency(name);
-        let lacking: Vec<&str> = features
-            .iter()
-            .copied()
-            .filter(|feature| !found.is_some_and(|it| it.features.iter().any(|it| it == feature)))
-            .collect();
-        if found.is_some() && lacking.is_empty() {
-            continue;
+        let has = |feature: &str| found.is_some_and(|it| it.features.iter().any(|it| it == feature));
+        let lacking = features.filter(|it| !has(it));
+        let flag = lacking.map(|it| format!(" --features {it}")).unwrap_or_default();
+        match (found, lacking) {
+            (Some(_), None) => continue,
+            (Some(_), Some(feature)) => missing.push(format!("{name} with {feature}")),
+            (None, _) => missing.push(name.to_owned()),
         }
-        let with =
-            if lacking.is_empty() { String::new() } else { format!(" --features {}", lacking.join(",")) };
-        missing.push(if found.is_some() {
-            format!("{name} with {}", lacking.join(", "))
-        } else {
-            name.to_owned()
-        });
-        commands.push(format!("cargo add {name}{with}"));
+        commands.push(format!("cargo add {name}{flag}"));
     }
     let has_tokio =
         package.dependencies.iter().any(|it| it.name == "tokio" && it.kind.as_deref() != Some("build"));
@@ -325,6 +324,20 @@ mod tests {
         assert!(folder.text("src/order/tests.rs").contains("include_str!(\"../../order.yaml\")"));
         folder.run("webhook --kind Order").unwrap();
         assert!(folder.text("src/order_webhook.rs").contains("use crate::order::Order;"));
+        folder.run("conversion --kind Demo").unwrap();
+        assert!(folder.text("src/v3.rs").contains("pub fn demo_from_v3(spec: DemoSpec)"));
+        let refused = folder.run("conversion v2 --kind Demo").unwrap_err();
+        assert!(refused.contains("such as `kopf-rs add conversion v4`"), "{refused}");
+    }
+
+    #[test]
+    fn the_changed_file_is_complete_at_every_moment() {
+        let folder = Folder::new("moment", &[("Cargo.toml", MANIFEST), ("src/lib.rs", LIB)]);
+        // A write into the file itself would also change this second name of it.
+        fs::hard_link(folder.0.join("src/lib.rs"), folder.0.join("src/former.txt")).unwrap();
+        folder.run("webhook").unwrap();
+        assert!(folder.text("src/lib.rs").contains("pub mod demo_webhook;"));
+        assert_eq!(folder.text("src/former.txt"), LIB);
     }
 
     #[test]

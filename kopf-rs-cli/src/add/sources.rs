@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::dev::sources::folders_of;
+
 /// A type with `#[kube(group = "..", version = "..", kind = "..")]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FoundKind {
@@ -32,20 +34,11 @@ pub(super) struct Sources {
 impl Sources {
     /// Reads the file of the library's root module, and all source files below its folder. A file that cannot be read has no kinds.
     pub(super) fn read(root: &Path) -> Self {
-        let mut files = Vec::new();
-        let mut folders: Vec<PathBuf> = root.parent().map(Path::to_owned).into_iter().collect();
-        while let Some(folder) = folders.pop() {
-            let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.path());
-            for path in entries {
-                if path.is_dir() {
-                    folders.push(path);
-                } else if path.extension().is_some_and(|it| it == "rs")
-                    && let Ok(text) = fs::read_to_string(&path)
-                {
-                    files.push((path, text));
-                }
-            }
-        }
+        let folders = root.parent().map(folders_of).unwrap_or_default();
+        let entries = folders.into_iter().filter_map(|it| fs::read_dir(it).ok()).flatten().flatten();
+        let paths = entries.map(|it| it.path()).filter(|it| it.extension().is_some_and(|it| it == "rs"));
+        let read = |path: PathBuf| fs::read_to_string(&path).ok().map(|text| (path, text));
+        let mut files: Vec<_> = paths.filter_map(read).collect();
         files.sort();
         Self { root: root.to_owned(), files }
     }
@@ -94,11 +87,17 @@ fn kinds_in(text: &str, file: &Path, module: &str) -> Vec<FoundKind> {
         let rest = &text[at..];
         let Some(name) = rest.split_once("struct ").map(|(_, rest)| rest) else { continue };
         let spec: String = name.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect();
-        let Some(end) = rest.find("\n}") else { continue };
+        let line = name.lines().next().unwrap_or_default().trim_end();
+        let end = if line.ends_with(['}', ';']) {
+            Some(rest.len() - name.len() + line.len())
+        } else {
+            rest.find("\n}").map(|it| it + 2)
+        };
+        let Some(end) = end else { continue };
         found.push(FoundKind {
             is_stored: !text.contains(&format!("#[on_convert(from = super::{kind}, to = {kind})]")),
             imports_definition: text.contains("CustomResourceExt"),
-            code: text[start..at + end + 2].to_owned(),
+            code: text[start..at + end].to_owned(),
             module: module.to_owned(),
             file: file.to_owned(),
             group,
@@ -123,16 +122,34 @@ pub(super) fn declares(text: &str, module: &str) -> Option<usize> {
 
 /// Returns the text with the declaration of the module, after the documentation and the attributes of the file.
 pub(super) fn with_module(text: &str, module: &str) -> String {
-    let is_head = |line: &str| {
-        let line = line.trim();
-        line.is_empty() || line.starts_with("//!") || line.starts_with("#![")
-    };
-    let head: usize = text.split_inclusive('\n').take_while(|it| is_head(it)).map(str::len).sum();
-    let (head, rest) = text.split_at(head);
+    let (head, rest) = text.split_at(head_of(text));
     let head = if head.is_empty() || head.ends_with("\n\n") { head.to_owned() } else { format!("{head}\n") };
     // Further declarations follow without an empty line.
     let gap = if rest.starts_with("pub mod ") || rest.starts_with("mod ") { "" } else { "\n" };
     format!("{head}pub mod {module};\n{gap}{rest}")
+}
+
+/// Returns the length of the documentation and the attributes of a file, with the comments before them.
+fn head_of(text: &str) -> usize {
+    let (mut head, mut at) = (0, 0);
+    let (mut is_comment, mut brackets) = (false, 0);
+    for line in text.split_inclusive('\n') {
+        at += line.len();
+        let line = line.trim();
+        if is_comment || line.starts_with("/*") {
+            is_comment = !line.contains("*/");
+        } else if brackets > 0 || line.starts_with("#![") {
+            brackets += line.matches('[').count();
+            brackets = brackets.saturating_sub(line.matches(']').count());
+        } else if line.starts_with("//") && !line.starts_with("//!") {
+            // It may belong to the item below.
+            continue;
+        } else if !line.is_empty() && !line.starts_with("//!") {
+            break;
+        }
+        head = at;
+    }
+    head
 }
 
 /// Returns the folder for the modules that a file declares.
@@ -160,12 +177,42 @@ mod tests {
     }
 
     #[test]
+    fn a_type_ends_where_its_line_closes_it() {
+        let attribute = "#[kube(group = \"a.b\", version = \"v1\", kind = \"Demo\")]\n";
+        for spec in ["struct DemoSpec { a: String }", "pub struct DemoSpec {}", "struct DemoSpec;"] {
+            let text = format!("{attribute}{spec}\n\nfn other() {{\n}}\n");
+            let found = kinds_in(&text, Path::new("src/lib.rs"), "crate");
+            assert_eq!((&*found[0].code, &*found[0].spec), (&*format!("{attribute}{spec}"), "DemoSpec"));
+        }
+    }
+
+    #[test]
+    fn only_source_folders_are_read() {
+        let root = std::env::temp_dir().join(format!("kopf-rs-add-sources-{}", std::process::id()));
+        for folder in ["target/package", ".git", "a"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+            fs::write(root.join(folder).join("b.rs"), "").unwrap();
+        }
+        fs::write(root.join("lib.rs"), "").unwrap();
+        let sources = Sources::read(&root.join("lib.rs"));
+        let found: Vec<_> = sources.files.iter().map(|(path, _)| path.strip_prefix(&root).unwrap()).collect();
+        assert_eq!(found, [Path::new("a/b.rs"), Path::new("lib.rs")]);
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
     fn modules_are_declared_after_the_documentation() {
         for (text, expected) in [
             ("//! Doc.\n\nuse a;\n", "//! Doc.\n\npub mod x;\n\nuse a;\n"),
             ("//! Doc.\nuse a;\n", "//! Doc.\n\npub mod x;\n\nuse a;\n"),
             ("use a;\n", "pub mod x;\n\nuse a;\n"),
             ("//! Doc.\n\npub mod y;\n\nuse a;\n", "//! Doc.\n\npub mod x;\npub mod y;\n\nuse a;\n"),
+            ("// SPDX\n\n//! Doc.\nuse a;\n", "// SPDX\n\n//! Doc.\n\npub mod x;\n\nuse a;\n"),
+            ("/* SPDX\n */\n//! Doc.\nuse a;\n", "/* SPDX\n */\n//! Doc.\n\npub mod x;\n\nuse a;\n"),
+            (
+                "#![allow(\n    b\n)] // c\n// A\nuse a;\n",
+                "#![allow(\n    b\n)] // c\n\npub mod x;\n\n// A\nuse a;\n",
+            ),
         ] {
             assert_eq!(with_module(text, "x"), expected);
         }

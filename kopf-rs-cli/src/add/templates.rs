@@ -13,10 +13,8 @@ pub(super) struct Addition {
     pub(super) tests: Option<String>,
     /// The name and the text of a sample object.
     pub(super) sample: Option<(String, String)>,
-    /// The advice if `register` cannot be replaced.
-    pub(super) hint: Option<String>,
-    /// Code of the module above, and what replaces it.
-    register: Option<(String, String)>,
+    /// The kind and the version whose definition replaces the one that the module above registers.
+    converts: Option<(String, String)>,
 }
 
 const WEBHOOK: &str = include_str!("../../templates/webhook.rs.in");
@@ -28,7 +26,7 @@ impl Addition {
         let module = module_name(&kind.name);
         let sample = format!("{module}.yaml");
         let [code, tests, text] = further_kind(kind, &format!("../../{sample}"), reconcile);
-        Self { module, code, tests: Some(tests), sample: Some((sample, text)), hint: None, register: None }
+        Self { module, code, tests: Some(tests), sample: Some((sample, text)), converts: None }
     }
 
     /// Returns the module of a webhook for a kind.
@@ -36,7 +34,7 @@ impl Addition {
         let snake = snake_case(&kind.kind);
         let code = filled(WEBHOOK, kind, &[("suffix", &format!("_{snake}"))]);
         let module = format!("{snake}_webhook");
-        Self { module, code, tests: None, sample: None, hint: None, register: None }
+        Self { module, code, tests: None, sample: None, converts: None }
     }
 
     /// Returns the module of another version of a kind, which begins as a copy.
@@ -48,27 +46,28 @@ impl Addition {
         let more =
             [("new", version), ("snake", &*snake), ("spec", &*spec), ("type", &*kind.spec), ("import", "")];
         let code = filled(CONVERSION, kind, &more);
-        let register = (format!("&{name}::crd()"), format!("&{version}::definition()"));
-        Self {
-            module: version.to_owned(),
-            code,
-            tests: None,
-            sample: None,
-            hint: Some(format!(
-                "The definition is not registered with both versions, because there is no `{}`: register `{}` instead",
-                register.0, register.1
-            )),
-            register: Some(register),
-        }
+        let (module, converts) = (version.to_owned(), Some((name.clone(), version.to_owned())));
+        Self { module, code, tests: None, sample: None, converts }
     }
 
-    /// Returns the text of the module above with the new definition, and whether it has one.
-    pub(super) fn registered(&self, text: &str) -> (String, bool) {
-        match &self.register {
-            Some((old, new)) if text.matches(old.as_str()).count() == 1 => (text.replacen(old, new, 1), true),
-            Some(_) => (text.to_owned(), false),
-            None => (text.to_owned(), true),
+    /// Returns the text of the module above with the new definition, or the advice how to register it.
+    pub(super) fn registered(&self, text: String) -> (String, Option<String>) {
+        let Some((kind, version)) = &self.converts else { return (text, None) };
+        let (old, new) = (format!("&{kind}::crd()"), format!("&{version}::definition()"));
+        if text.matches(&old).count() == 1 {
+            return (text.replacen(&old, &new, 1), None);
         }
+        let advice = if text.contains("::definition()") {
+            format!(
+                "The registered definition does not have the version {version} yet: add `super::{version}::{kind}::crd()` to the versions \
+                 in the function `definition` that returns it"
+            )
+        } else {
+            format!(
+                "The definition is not registered with both versions, because there is no `{old}`: register `{new}` instead"
+            )
+        };
+        (text, Some(advice))
     }
 }
 
@@ -121,8 +120,12 @@ mod tests {
     fn another_version_is_registered_with_the_first() {
         let addition = Addition::conversion(&found(), "v2");
         assert!(addition.code.contains("version = \"v2\", kind = \"MyOrder\")]\npub struct MyOrderSpec"));
-        let (text, is_registered) = addition.registered("register_crd(&client, &MyOrder::crd()).await");
-        assert_eq!((text.as_str(), is_registered), ("register_crd(&client, &v2::definition()).await", true));
-        assert!(!addition.registered("nothing").1);
+        let (text, advice) = addition.registered("register_crd(&client, &MyOrder::crd()).await".to_owned());
+        assert_eq!((text.as_str(), advice), ("register_crd(&client, &v2::definition()).await", None));
+        let (text, advice) = Addition::conversion(&found(), "v3").registered(text);
+        assert_eq!(text, "register_crd(&client, &v2::definition()).await");
+        assert!(advice.unwrap().contains("add `super::v3::MyOrder::crd()` to the versions"));
+        let (_, advice) = addition.registered("nothing".to_owned());
+        assert!(advice.unwrap().contains("register `&v2::definition()` instead"));
     }
 }
