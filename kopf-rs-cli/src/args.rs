@@ -33,7 +33,8 @@ Examples:
   kopf-rs new demo --kind shop.example.org/v1alpha1/Order --reconcile
   kopf-rs new demo --single-file                the file demo.rs
 
-Exit codes: 0 created; 1 failed, and nothing is left behind; 2 a name or a kind is wrong, or something is there.";
+Exit codes: 0 created; 1 failed, and the created files are removed; 2 a name or a kind is invalid, or the folder or file exists
+already.";
 
 const ADD_EXAMPLES: &str = "\
 Examples:
@@ -51,7 +52,8 @@ Examples:
   kopf-rs manifests . --observe                 which requests of the tests need a `requires` that is missing
   kopf-rs manifests . --format helm -o chart    a chart for `helm install demo ./chart`
 
-Exit codes: 0 printed; 1 failed, or with --observe a request is not permitted; 2 flags or handlers are wrong.";
+Exit codes: 0 printed; 1 failed, or with --check the files differ or a definition breaks stored objects, or with --observe a request is
+not permitted; 2 flags or handlers are wrong.";
 
 const INSTALL_EXAMPLES: &str = "\
 Examples:
@@ -161,13 +163,13 @@ pub(crate) enum Subcommand {
     /// Build handlers, and remove the operator from the cluster of kubectl (`--uninstall` of the operator)
     #[command(after_help = UNINSTALL_EXAMPLES)]
     Uninstall(Box<Run>),
-    /// Build handlers, and say why an object is as it is: `kopf-rs why [PATH] KIND/NAME` (`--why` of the operator)
+    /// Build handlers, and explain the state of an object and what it waits for: `kopf-rs why [PATH] KIND/NAME` (`--why` of the operator)
     #[command(after_help = WHY_EXAMPLES, override_usage = WHY_USAGE)]
     Why(Box<Why>),
     /// Tasks that need no handlers
     #[command(flatten)]
     Task(Task),
-    /// Run a Kubernetes API server of its own: no nodes, ready at once
+    /// Run a Kubernetes API server on this machine, without nodes and without an operator
     #[command(name = "apiserver", after_help = SERVER_EXAMPLES)]
     ApiServer(ApiServerFlags),
 }
@@ -311,7 +313,7 @@ pub(crate) struct Manifests {
     pub(crate) run: Run,
     /// Run the tests of the crates first. Instead of the manifests, print the requests that handlers have sent in the tests and that the
     /// permissions do not include, with the names of the tests and the `requires` to add
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["check", "format", "output"])]
     pub(crate) observe: bool,
 }
 
@@ -520,6 +522,14 @@ mod tests {
     }
 
     #[test]
+    fn observed_tests_print_no_manifests() {
+        for line in ["--check", "-o folder", "--format yaml"] {
+            assert!(parse(&format!("manifests . --observe {line}")).is_err(), "{line}");
+        }
+        assert!(parse("manifests . --observe --offline").is_ok());
+    }
+
+    #[test]
     fn what_the_operator_would_refuse_is_refused_before_the_build() {
         let check = |args: &[&str]| {
             let args: Vec<OsString> = args.iter().map(OsString::from).collect();
@@ -535,6 +545,9 @@ mod tests {
             &["--manifests", "--format=helm"],
             &["--install", "--uninstall"],
             &["--upgrade", "--crds"],
+            &["--manifests", "--observed=folder", "--check"],
+            &["--manifests", "--observed=folder", "--output=folder"],
+            &["--manifests", "--observed=folder", "--format=yaml"],
             &["--all-namespaces", "--namespace=a"],
         ] {
             assert!(check(args).is_err(), "{args:?}");

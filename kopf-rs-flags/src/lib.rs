@@ -229,8 +229,8 @@ pub struct HealthFlags {
     /// `https://HOST:PORT` serves them over TLS
     #[arg(long, env = "KOPF_RS_METRICS", value_name = "HOST:PORT", hide_env_values = true)]
     pub metrics: Option<String>,
-    /// Serve a web page for people at this port of 127.0.0.1: kinds, watches, the queue, handlers, errors, and why an object is as it is. In a
-    /// cluster, `kubectl port-forward` reaches it [default port: 8090]
+    /// Serve a web page at this port of 127.0.0.1: kinds, watches, the queue, handlers, errors, and why an object waits. In a cluster,
+    /// `kubectl port-forward` reaches it [default port: 8090]
     #[arg(
         long,
         env = "KOPF_RS_WEB",

@@ -49,7 +49,7 @@ pub struct ManifestsFlags {
     pub check: bool,
     /// With --manifests, compare the permissions with the requests that tests have recorded in this folder (`KOPF_RS_OBSERVE`), and print the
     /// difference instead of the manifests; `kopf-rs manifests --observe` does both
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["check", "format", "output"])]
     pub observed: Option<PathBuf>,
     /// The folder of `-o`, which [`Flags::checked`](crate::Flags::checked) fills in.
     #[arg(skip)]
