@@ -222,10 +222,10 @@ fn check_dependencies(package: &Package, shown: &Path) -> Result<(), AddError> {
         ("serde_json", None),
     ];
     let (mut missing, mut commands) = (Vec::new(), Vec::new());
-    for (name, features) in NEEDED {
+    for (name, feature) in NEEDED {
         let found = package.dependency(name);
         let has = |feature: &str| found.is_some_and(|it| it.features.iter().any(|it| it == feature));
-        let lacking = features.filter(|it| !has(it));
+        let lacking = feature.filter(|it| !has(it));
         let flag = lacking.map(|it| format!(" --features {it}")).unwrap_or_default();
         match (found, lacking) {
             (Some(_), None) => continue,

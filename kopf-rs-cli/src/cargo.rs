@@ -70,18 +70,6 @@ struct Line {
     target: Option<Built>,
 }
 
-/// The packages of `cargo metadata`, with the folders of those that come from no registry.
-#[derive(Deserialize)]
-struct Packages {
-    packages: Vec<AnyPackage>,
-}
-
-#[derive(Deserialize)]
-struct AnyPackage {
-    source: Option<String>,
-    manifest_path: PathBuf,
-}
-
 #[derive(Deserialize)]
 struct Diagnostic {
     level: String,
@@ -95,10 +83,7 @@ struct Built {
 
 /// Runs `cargo metadata --no-deps` for a manifest; `args` are flags about the lock file and the network.
 pub(crate) fn metadata(manifest: &Path, args: &[OsString]) -> Result<Workspace, CargoError> {
-    let mut asking = vec!["--no-deps".into()];
-    asking.extend_from_slice(args);
-    serde_json::from_slice(&ask(manifest, &asking)?)
-        .map_err(|error| CargoError::Answer { manifest: manifest.to_owned(), error })
+    ask(manifest, &[&["--no-deps".into()], args].concat())
 }
 
 /// Checks that the lock file of a workspace exists and is current, as `--locked` requires.
@@ -110,21 +95,21 @@ pub(crate) fn check_lock(manifest: &Path, offline: bool) -> Result<(), CargoErro
 
 /// Returns the folders of all packages with sources on this machine that a manifest needs.
 pub(crate) fn local_packages(manifest: &Path, args: &[OsString]) -> Result<Vec<PathBuf>, CargoError> {
-    let answer: Packages = serde_json::from_slice(&ask(manifest, args)?)
-        .map_err(|error| CargoError::Answer { manifest: manifest.to_owned(), error })?;
-    let local = answer.packages.into_iter().filter(|package| package.source.is_none());
-    Ok(local.filter_map(|package| package.manifest_path.parent().map(Path::to_owned)).collect())
+    let packages = ask(manifest, args)?.packages;
+    let local = packages.iter().filter(|package| package.source.is_none());
+    Ok(local.map(|package| package.folder().to_owned()).collect())
 }
 
-/// Returns the output of `cargo metadata`.
-fn ask(manifest: &Path, args: &[OsString]) -> Result<Vec<u8>, CargoError> {
+/// Runs `cargo metadata`.
+fn ask(manifest: &Path, args: &[OsString]) -> Result<Workspace, CargoError> {
     let folder = manifest.parent().unwrap_or(Path::new("."));
     let mut command = cargo(folder);
     command.args(["metadata", "--format-version", "1", "--manifest-path"]).arg(manifest).args(args);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = processes::run_build(&mut command).map_err(start_error)?;
     if output.status.success() {
-        return Ok(output.stdout);
+        return serde_json::from_slice(&output.stdout)
+            .map_err(|error| CargoError::Answer { manifest: manifest.to_owned(), error });
     }
     Err(CargoError::Metadata {
         manifest: manifest.to_owned(),

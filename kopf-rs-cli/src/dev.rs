@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::args::{Dev, Run};
-use crate::dev::api_server::{ApiServer, Options};
+use crate::dev::api_server::ApiServer;
 use crate::dev::machine::{Action, Event, Machine, Phase};
 use crate::dev::sources::Sources;
 use crate::dev::watcher::Watcher;
@@ -70,11 +70,9 @@ enum Message {
 
 /// Everything that `kopf-rs dev` holds while it runs.
 struct Session {
-    run: Arc<Run>,
-    what: String,
+    dev: Arc<Dev>,
     /// The arguments of each operator, without files to apply.
     args: Vec<OsString>,
-    has_local_server: bool,
     sources: Sources,
     watcher: Watcher,
     machine: Machine,
@@ -146,7 +144,7 @@ fn serve(
     let server = if dev.is_on_cluster() { None } else { Some(start_server(&dev, sender.clone())?) };
     let kubeconfig = server.as_ref().map(ApiServer::kubeconfig);
     let args = operator_arguments(&dev, operator_args, kubeconfig);
-    let ended = Session::begin(dev, args, server.is_some(), sender).map(|session| session.run(messages));
+    let ended = Session::begin(dev, args, sender).map(|session| session.run(messages));
     if let Some(server) = server {
         let is_hurried = matches!(ended, Ok(code) if code > 1);
         server.stop(if is_hurried { Duration::ZERO } else { PATIENCE });
@@ -156,13 +154,7 @@ fn serve(
 
 fn start_server(dev: &Dev, sender: Sender<Message>) -> Result<ApiServer, Box<dyn Error>> {
     terminal::show_status("kopf-rs dev: starting the API server");
-    let flags = &dev.run.flags.cluster;
-    let options = Options {
-        port: flags.embedded.unwrap_or(0),
-        workloads: flags.workloads,
-        data_dir: dev.data_dir.as_deref(),
-    };
-    ApiServer::start(&options, move || drop(sender.send(Message::Event(Event::ServerEnded))))
+    ApiServer::start(dev, move || drop(sender.send(Message::Event(Event::ServerEnded))))
 }
 
 /// Returns the arguments of each operator: those that the user gave, except the ones that concern the server and the files to apply.
@@ -188,12 +180,7 @@ fn operator_arguments(dev: &Dev, mut args: Vec<OsString>, kubeconfig: Option<&Pa
 impl Session {
     /// Watches the sources, and begins the first build.
     #[expect(clippy::disallowed_methods, reason = "the status line shows how long its state lasts")]
-    fn begin(
-        dev: Dev,
-        args: Vec<OsString>,
-        has_local_server: bool,
-        sender: Sender<Message>,
-    ) -> Result<Self, Box<dyn Error>> {
+    fn begin(dev: Dev, args: Vec<OsString>, sender: Sender<Message>) -> Result<Self, Box<dyn Error>> {
         let applied = &dev.run.flags.cluster.apply;
         // The output of this program may be a file among the sources.
         let written = [Path::new("/dev/stdout"), Path::new("/dev/stderr")];
@@ -213,10 +200,8 @@ impl Session {
         }
         Ok(Self {
             machine: Machine::new(applied.clone()),
-            what: run::name_of(&dev.run),
-            run: Arc::new(dev.run),
+            dev: Arc::new(dev),
             args,
-            has_local_server,
             sources,
             watcher,
             sender,
@@ -263,7 +248,7 @@ impl Session {
         if phase != self.phase {
             (self.phase, self.since) = (phase, Instant::now());
         }
-        terminal::show_status(&words::status(&self.what, phase, self.since.elapsed()));
+        terminal::show_status(&words::status(&run::name_of(&self.dev.run), phase, self.since.elapsed()));
     }
 
     /// Returns what a message means for the machine.
@@ -271,9 +256,12 @@ impl Session {
         match message {
             Message::Event(event) => Some(event),
             Message::Changed(paths) => {
-                // A new folder may contain files already.
-                self.watch(&paths);
-                self.sources.changes(&paths).map(Event::Saved)
+                let saved = self.sources.changes(&paths);
+                // Other changes may be those of a file with this program's output, which a complaint about folders would change again.
+                if saved.is_some() || paths.iter().any(|it| it.is_dir()) {
+                    self.watch(&paths);
+                }
+                saved.map(Event::Saved)
             }
             Message::Packages(packages) => {
                 self.sources.add_code(packages.iter().map(PathBuf::as_path));
@@ -298,22 +286,21 @@ impl Session {
         match action {
             Action::Build => self.build(),
             Action::Start(files) => self.start(&files),
-            Action::Stop(number) => {
-                self.end_operator(End::Gracefully);
-                self.report_after(PATIENCE, Event::Overdue(number));
+            Action::Stop => {
+                self.operator.iter().for_each(|it| it.stop(PATIENCE, || say(&words::overdue(PATIENCE))));
             }
-            Action::Kill => self.end_operator(End::AtOnce),
-            Action::Tell(news) => say(&words::sentence(news, PATIENCE)),
+            Action::Kill => self.operator.iter().for_each(|it| it.end(End::AtOnce)),
+            Action::Tell(news) => say(&words::sentence(news)),
             Action::Leave(_) => {}
         }
     }
 
     /// Builds in a thread.
     fn build(&self) {
-        say(&format!("Building {}.", self.what));
-        let (run, sender) = (self.run.clone(), self.sender.clone());
+        say(&format!("Building {}.", run::name_of(&self.dev.run)));
+        let (dev, sender) = (self.dev.clone(), self.sender.clone());
         thread::spawn(move || {
-            let message = built(&run, &sender).unwrap_or_else(|error| {
+            let message = built(&dev.run, &sender).unwrap_or_else(|error| {
                 if !processes::are_builds_ended() {
                     terminal::say(&format!("error: {error}"));
                 }
@@ -332,7 +319,7 @@ impl Session {
         let args: Vec<OsString> = self.args.iter().cloned().chain(files).collect();
         let mut command = operator.command(&args);
         command.stdout(terminal::output_of_child());
-        if self.has_local_server {
+        if !self.dev.is_on_cluster() {
             command.env(LOCAL_SERVER, "true");
         }
         say("Starting the operator.");
@@ -346,21 +333,6 @@ impl Session {
                 report(Some(1));
             }
         }
-    }
-
-    fn end_operator(&self, how: End) {
-        if let Some(operator) = &self.operator {
-            operator.end(how);
-        }
-    }
-
-    fn report_after(&self, time: Duration, event: Event) {
-        let sender = self.sender.clone();
-        thread::spawn(move || {
-            let (_open, never) = channel::<()>();
-            let _timeout = never.recv_timeout(time);
-            let _sent = sender.send(Message::Event(event));
-        });
     }
 }
 
@@ -388,7 +360,7 @@ fn say(sentence: &str) {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> (Dev, Vec<OsString>) {
+    pub(super) fn parsed(line: &str) -> (Dev, Vec<OsString>) {
         use clap::{CommandFactory, FromArgMatches};
         let typed = format!("kopf-rs dev {line}");
         let matches =
@@ -437,7 +409,7 @@ mod tests {
         let program = std::env::temp_dir().join(format!("kopf-rs-built-{}", std::process::id()));
         let file = std::fs::File::create(&program).unwrap();
         let (dev, args) = parsed("src/dev");
-        let mut session = Session::begin(dev, args, false, channel().0).unwrap();
+        let mut session = Session::begin(dev, args, channel().0).unwrap();
         let mut built = |seconds: Option<u64>, starts: bool| {
             if let Some(seconds) = seconds {
                 file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();

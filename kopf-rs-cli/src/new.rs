@@ -49,11 +49,7 @@ impl NewError {
 
 /// Creates the operator, and prints the commands to run next.
 pub(crate) fn new(args: &New) -> Result<(), Box<dyn Error>> {
-    if args.single_file {
-        new_file(args)?;
-        return Ok(());
-    }
-    new_crate(args)
+    if args.single_file { Ok(new_file(args)?) } else { new_crate(args) }
 }
 
 fn new_file(args: &New) -> Result<(), NewError> {

@@ -5,7 +5,9 @@
 
 use std::io;
 use std::process::{Child, Command, ExitStatus, Output};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The builds that run, and whether this program is about to end.
 static BUILDS: Mutex<Builds> = Mutex::new(Builds { running: Vec::new(), are_ended: false });
@@ -17,13 +19,10 @@ struct Builds {
 
 /// A child process that can be signalled from any thread until it has been waited for.
 #[derive(Clone, Debug)]
-pub(crate) struct Handle(Arc<Mutex<Option<Target>>>);
-
-/// The process to signal.
-#[derive(Clone, Copy, Debug)]
-struct Target {
+pub(crate) struct Handle {
     id: u32,
     leads_group: bool,
+    is_running: Arc<Mutex<bool>>,
 }
 
 /// How a process is asked to end.
@@ -42,8 +41,8 @@ pub(crate) fn spawn(command: &mut Command, leads_group: bool) -> io::Result<(Chi
         std::os::unix::process::CommandExt::process_group(command, 0);
     }
     let child = command.spawn()?;
-    let target = Target { id: child.id(), leads_group };
-    Ok((child, Handle(Arc::new(Mutex::new(Some(target))))))
+    let handle = Handle { id: child.id(), leads_group, is_running: Arc::new(Mutex::new(true)) };
+    Ok((child, handle))
 }
 
 /// Starts a build, which [`end_builds`] ends.
@@ -55,7 +54,7 @@ pub(crate) fn spawn_build(command: &mut Command) -> io::Result<(Child, Handle)> 
     // In the group of a terminal, git and ssh may ask for a password, and Ctrl+C reaches all processes anyway.
     let leads_group = !io::IsTerminal::is_terminal(&io::stdin());
     let (child, handle) = spawn(command, leads_group)?;
-    builds.running.retain(Handle::is_running);
+    builds.running.retain(|it| *it.is_running());
     builds.running.push(handle.clone());
     Ok((child, handle))
 }
@@ -64,7 +63,7 @@ pub(crate) fn spawn_build(command: &mut Command) -> io::Result<(Child, Handle)> 
 pub(crate) fn run_build(command: &mut Command) -> io::Result<Output> {
     let (child, handle) = spawn_build(command)?;
     let output = child.wait_with_output();
-    handle.forget();
+    *handle.is_running() = false;
     output
 }
 
@@ -85,35 +84,42 @@ pub(crate) fn are_builds_ended() -> bool {
 // === impl Handle ===
 
 impl Handle {
-    /// Waits for the process; from then on, [`Self::end`] does nothing, because another process may get its number.
+    /// Returns whether [`Self::end`] does something: after the end of the process, another one may get its number.
+    fn is_running(&self) -> MutexGuard<'_, bool> {
+        self.is_running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the process.
     pub(crate) fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let status = child.wait();
-        self.forget();
+        *self.is_running() = false;
         status
     }
 
-    fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    /// Asks the process to end, and kills it if it has not ended after this time; calls `overdue` before.
+    pub(crate) fn stop(&self, patience: Duration, overdue: impl FnOnce() + Send + 'static) {
+        self.end(End::Gracefully);
+        let handle = self.clone();
+        std::thread::spawn(move || {
+            let (_open, never) = channel::<()>();
+            let _timeout = never.recv_timeout(patience);
+            if *handle.is_running() {
+                overdue();
+                handle.end(End::AtOnce);
+            }
+        });
     }
 
-    /// Asks the process to end. Does nothing if it has ended.
+    /// Ends the process. Does nothing if it has ended.
     pub(crate) fn end(&self, how: End) {
-        let target = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(target) = *target {
-            target.end(how);
+        let is_running = self.is_running();
+        if *is_running {
+            self.signal(how);
         }
     }
 
-    fn is_running(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-}
-
-// === impl Target ===
-
-impl Target {
     #[cfg(unix)]
-    fn end(self, how: End) {
+    fn signal(&self, how: End) {
         use rustix::process::{Pid, Signal, kill_process, kill_process_group};
         let signal = match how {
             End::Gracefully => Signal::TERM,
@@ -129,7 +135,7 @@ impl Target {
 
     /// Windows has no signal that asks a program of the console to end.
     #[cfg(not(unix))]
-    fn end(self, _: End) {
+    fn signal(&self, _: End) {
         let _killed = Command::new("taskkill").args(["/T", "/F", "/PID", &self.id.to_string()]).output();
     }
 }
@@ -185,5 +191,23 @@ mod tests {
         // The grandchild holds the other end of the pipe while it lives.
         stdout.read_to_end(&mut Vec::new()).unwrap();
         handle.end(End::AtOnce);
+    }
+
+    #[test]
+    fn a_process_that_does_not_stop_is_killed() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' TERM; echo ready; read forever"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let (mut child, handle) = spawn(&mut command, true).unwrap();
+        let stdin = child.stdin.take().unwrap();
+        child.stdout.take().unwrap().read_exact(&mut [0; 6]).unwrap();
+        let (sender, overdue) = channel();
+        handle.stop(Duration::from_millis(100), move || sender.send(()).unwrap());
+        let status = handle.wait(&mut child).unwrap();
+        assert_eq!((overdue.recv(), status.code()), (Ok(()), None));
+        drop(stdin);
+        let (sender, overdue) = channel();
+        handle.stop(Duration::ZERO, move || sender.send(()).unwrap());
+        assert!(overdue.recv().is_err(), "it has ended before");
     }
 }

@@ -8,11 +8,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use crate::args::Dev;
 use crate::dev::child;
-use crate::processes::{End, Handle};
+use crate::processes::Handle;
 use crate::server;
 
 /// Why there is no server.
@@ -27,14 +28,6 @@ pub(crate) enum ApiServerError {
     Start { program: PathBuf, error: io::Error },
     #[error("cannot create a folder for the kubeconfig in {}: {error}\n  choose another folder for temporary files by TMPDIR", .folder.display())]
     Folder { folder: PathBuf, error: io::Error },
-}
-
-/// How the server is started.
-#[derive(Debug)]
-pub(crate) struct Options<'a> {
-    pub(crate) port: u16,
-    pub(crate) workloads: bool,
-    pub(crate) data_dir: Option<&'a Path>,
 }
 
 /// A running server. [`ApiServer::stop`] ends it.
@@ -53,16 +46,14 @@ struct TemporaryFolder(PathBuf);
 
 impl ApiServer {
     /// Builds the server if necessary, starts it, and waits until it serves. Calls `ended` when its process has ended.
-    pub(crate) fn start(
-        options: &Options<'_>,
-        ended: impl FnOnce() + Send + 'static,
-    ) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn start(dev: &Dev, ended: impl FnOnce() + Send + 'static) -> Result<Self, Box<dyn Error>> {
         let program = server::program()?;
-        let folder = options.data_dir.is_none().then(TemporaryFolder::new).transpose()?;
-        let folder_path = folder.as_ref().map(|it| &*it.0).or(options.data_dir).unwrap_or(Path::new("."));
+        let data_dir = dev.data_dir.as_deref();
+        let folder = data_dir.is_none().then(TemporaryFolder::new).transpose()?;
+        let folder_path = folder.as_ref().map(|it| &*it.0).or(data_dir).unwrap_or(Path::new("."));
         let kubeconfig = folder_path.join("kubeconfig");
         let mut command = Command::new(&program);
-        command.args(arguments(options, &kubeconfig)).stdout(Stdio::piped());
+        command.args(arguments(dev, &kubeconfig)).stdout(Stdio::piped());
         // The first line of the server comes when it serves, after it has written the kubeconfig.
         let (line, lines) = channel();
         let seen = move || {
@@ -92,24 +83,23 @@ impl ApiServer {
 
     /// Asks the server to end, and kills it after this time.
     pub(crate) fn stop(self, patience: Duration) {
-        self.handle.end(End::Gracefully);
-        if self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-            self.handle.end(End::AtOnce);
-            // Only a process that the system cannot end remains.
-            let _ended = self.ended.recv_timeout(Duration::from_secs(1));
-        }
+        self.handle.stop(patience, || ());
+        // Only a process that the system cannot end remains.
+        let _ended = self.ended.recv_timeout(patience + Duration::from_secs(1));
     }
 }
 
 /// Returns the arguments of `kopf-rs-apiserver`. A data directory has its own kubeconfig.
-fn arguments(options: &Options<'_>, kubeconfig: &Path) -> Vec<OsString> {
+fn arguments(dev: &Dev, kubeconfig: &Path) -> Vec<OsString> {
+    let flags = &dev.run.flags.cluster;
+    let port = flags.embedded.unwrap_or(0);
     let mut args: Vec<OsString> = Vec::new();
     // Without a port, a data directory is served where it was served last.
-    if options.port != 0 || options.data_dir.is_none() {
-        args.extend(["--port".into(), options.port.to_string().into()]);
+    if port != 0 || dev.data_dir.is_none() {
+        args.extend(["--port".into(), port.to_string().into()]);
     }
-    args.extend(options.workloads.then(|| "--workloads".into()));
-    match options.data_dir {
+    args.extend(flags.workloads.then(|| "--workloads".into()));
+    match &dev.data_dir {
         Some(folder) => args.extend(["--data-dir".into(), folder.into()]),
         None => args.extend(["--kubeconfig-out".into(), kubeconfig.into()]),
     }
@@ -121,19 +111,14 @@ fn arguments(options: &Options<'_>, kubeconfig: &Path) -> Vec<OsString> {
 impl TemporaryFolder {
     fn new() -> Result<Self, ApiServerError> {
         let folder = std::env::temp_dir();
+        let path = folder.join(format!("kopf-rs-dev-{}", std::process::id()));
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        let mut number = 1_u32;
-        loop {
-            let path = folder.join(format!("kopf-rs-dev-{}-{number}", std::process::id()));
-            match builder.create(&path) {
-                Ok(()) => return Ok(Self(path)),
-                // Of a killed process with the same id.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-                Err(error) => return Err(ApiServerError::Folder { folder, error }),
-            }
-        }
+        // Of a killed process with the same id.
+        let _removed = fs::remove_dir_all(&path);
+        builder.create(&path).map_err(|error| ApiServerError::Folder { folder, error })?;
+        Ok(Self(path))
     }
 }
 
@@ -147,16 +132,17 @@ impl Drop for TemporaryFolder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dev::tests::parsed;
 
     #[test]
     fn a_data_directory_keeps_its_port_and_its_kubeconfig() {
-        let shown =
-            |options: &Options<'_>| arguments(options, Path::new("k")).join(" ".as_ref()).into_string();
-        let mut options = Options { port: 0, workloads: false, data_dir: None };
-        assert_eq!(shown(&options).unwrap(), "--port 0 --kubeconfig-out k");
-        options = Options { port: 0, workloads: true, data_dir: Some(Path::new("d")) };
-        assert_eq!(shown(&options).unwrap(), "--workloads --data-dir d");
-        options.port = 8443;
-        assert_eq!(shown(&options).unwrap(), "--port 8443 --workloads --data-dir d");
+        for (line, expected) in [
+            (".", "--port 0 --kubeconfig-out k"),
+            (". --embedded --workloads --data-dir d", "--workloads --data-dir d"),
+            (". --embedded=8443 --workloads --data-dir d", "--port 8443 --workloads --data-dir d"),
+        ] {
+            let args = arguments(&parsed(line).0, Path::new("k"));
+            assert_eq!(args.join(" ".as_ref()), OsString::from(expected), "{line}");
+        }
     }
 }

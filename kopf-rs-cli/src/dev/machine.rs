@@ -17,8 +17,6 @@ pub(crate) enum Event {
     Refused,
     /// The operator's process has ended; `None` is an end by a signal.
     Ended(Option<i32>),
-    /// The operator of this number has had its time to stop.
-    Overdue(u32),
     /// The user, or the system, asks this program to end, by the signal of this number.
     Interrupted(u8),
     /// The API server's process has ended.
@@ -32,9 +30,9 @@ pub(crate) enum Action {
     Build,
     /// Start the program of the last build, with these files for `--apply`.
     Start(Vec<PathBuf>),
-    /// Ask the operator of this number to stop, and report when its time is over.
-    Stop(u32),
-    /// Kill the operator.
+    /// Ask the operator to stop, and kill it when its time is over.
+    Stop,
+    /// Kill the operator now.
     Kill,
     /// Tell the user.
     Tell(News),
@@ -53,8 +51,6 @@ pub(crate) enum News {
     Unchanged,
     /// The operator ended by itself.
     Ended(Option<i32>),
-    /// The operator did not stop in time.
-    Overdue,
     /// The API server ended by itself, and the objects with it.
     ServerEnded,
 }
@@ -100,8 +96,6 @@ enum Operator {
 pub(crate) struct Machine {
     build: Build,
     operator: Operator,
-    /// The number of operators that were started.
-    starts: u32,
     /// A program is built that is newer than the operator, or than the last one that ran.
     is_ready: bool,
     /// The last build failed.
@@ -124,7 +118,6 @@ impl Machine {
         Self {
             build: Build::Runs,
             operator: Operator::Absent,
-            starts: 0,
             is_ready: false,
             is_refused: false,
             unapplied: files.into_iter().collect(),
@@ -141,10 +134,6 @@ impl Machine {
             Event::Built { is_new } => self.built(is_new),
             Event::Refused => self.refused(),
             Event::Ended(code) => self.ended(code),
-            Event::Overdue(number) if self.operator == Operator::Stops && number == self.starts => {
-                vec![Action::Tell(News::Overdue), Action::Kill]
-            }
-            Event::Overdue(_) => Vec::new(),
             // The exit code of shells for a signal.
             Event::Interrupted(signal) if self.leaving.is_some() => {
                 vec![Action::Kill, Action::Leave(signal.saturating_add(128))]
@@ -203,7 +192,7 @@ impl Machine {
             Operator::Runs if self.is_ready || !self.unapplied.is_empty() => {
                 self.operator = Operator::Stops;
                 self.is_ready = true;
-                vec![Action::Stop(self.starts)]
+                vec![Action::Stop]
             }
             Operator::Runs => vec![Action::Tell(News::Unchanged)],
             Operator::Stops => Vec::new(),
@@ -238,7 +227,6 @@ impl Machine {
 
     fn start(&mut self) -> Vec<Action> {
         self.operator = Operator::Runs;
-        self.starts += 1;
         self.is_ready = false;
         self.applying = std::mem::take(&mut self.unapplied);
         vec![Action::Start(self.applying.iter().cloned().collect())]
@@ -270,7 +258,7 @@ impl Machine {
         match self.operator {
             Operator::Runs => {
                 self.operator = Operator::Stops;
-                vec![Action::Stop(self.starts)]
+                vec![Action::Stop]
             }
             Operator::Absent if self.build == Build::Idle => vec![Action::Leave(code)],
             Operator::Absent | Operator::Stops => Vec::new(),
@@ -322,7 +310,7 @@ mod tests {
                 (SAVED, &[Build], Phase::Rebuilding),
                 (Event::Refused, &[Tell(News::Keeps)], Phase::Outdated),
                 (SAVED, &[Build], Phase::Rebuilding),
-                (NEW, &[Stop(1)], Phase::Restarting),
+                (NEW, &[Stop], Phase::Restarting),
                 (Event::Ended(Some(0)), &[start()], Phase::Running),
                 (SAVED, &[Build], Phase::Rebuilding),
                 (SAME, &[Tell(News::Unchanged)], Phase::Running),
@@ -343,7 +331,7 @@ mod tests {
                 (SAVED, &[Build], Phase::Rebuilding),
                 (SAVED, &[], Phase::Rebuilding),
                 (Event::Refused, &[Build], Phase::Rebuilding),
-                (NEW, &[Stop(1)], Phase::Restarting),
+                (NEW, &[Stop], Phase::Restarting),
                 (SAVED, &[Build], Phase::Restarting),
                 // The build may be about to replace the program.
                 (Event::Ended(Some(0)), &[], Phase::Building),
@@ -372,26 +360,6 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_that_does_not_stop_is_killed() {
-        use Action::{Build, Kill, Stop, Tell};
-        play(
-            &mut running(),
-            &[
-                (SAVED, &[Build], Phase::Rebuilding),
-                (NEW, &[Stop(1)], Phase::Restarting),
-                (Event::Overdue(1), &[Tell(News::Overdue), Kill], Phase::Restarting),
-                (Event::Ended(None), &[start()], Phase::Running),
-                (SAVED, &[Build], Phase::Rebuilding),
-                (NEW, &[Stop(2)], Phase::Restarting),
-                // The time of the operator before.
-                (Event::Overdue(1), &[], Phase::Restarting),
-                (Event::Ended(Some(0)), &[start()], Phase::Running),
-                (Event::Overdue(2), &[], Phase::Running),
-            ],
-        );
-    }
-
-    #[test]
     fn files_are_applied_once_unless_they_are_saved_or_the_operator_failed() {
         use Action::{Build, Start, Stop, Tell};
         let apply = Start(vec![manifest()]);
@@ -403,10 +371,10 @@ mod tests {
                 (SAVED, &[Build], Phase::Building),
                 (NEW, std::slice::from_ref(&apply), Phase::Running),
                 (SAVED, &[Build], Phase::Rebuilding),
-                (NEW, &[Stop(2)], Phase::Restarting),
+                (NEW, &[Stop], Phase::Restarting),
                 (Event::Ended(Some(0)), &[start()], Phase::Running),
                 (Event::Saved(vec![manifest()]), &[Build], Phase::Rebuilding),
-                (SAME, &[Stop(3)], Phase::Restarting),
+                (SAME, &[Stop], Phase::Restarting),
                 (SAVED, &[Build], Phase::Restarting),
                 (Event::Ended(Some(0)), &[], Phase::Building),
                 (Event::Refused, &[apply.clone(), Tell(News::Keeps)], Phase::Outdated),
@@ -423,13 +391,13 @@ mod tests {
             &[
                 (NEW, std::slice::from_ref(&apply), Phase::Running),
                 (SAVED, &[Build], Phase::Rebuilding),
-                (NEW, &[Stop(1)], Phase::Restarting),
+                (NEW, &[Stop], Phase::Restarting),
                 (Event::Ended(None), std::slice::from_ref(&apply), Phase::Running),
                 (SAVED, &[Build], Phase::Rebuilding),
-                (NEW, &[Stop(2)], Phase::Restarting),
+                (NEW, &[Stop], Phase::Restarting),
                 (Event::Ended(Some(1)), &[start()], Phase::Running),
                 (SAVED, &[Build], Phase::Rebuilding),
-                (NEW, &[Stop(3)], Phase::Restarting),
+                (NEW, &[Stop], Phase::Restarting),
                 (Event::Ended(Some(1)), &[start()], Phase::Running),
             ],
         );
@@ -442,7 +410,7 @@ mod tests {
             &mut running(),
             &[
                 (SAVED, &[Build], Phase::Rebuilding),
-                (Event::Interrupted(2), &[Stop(1)], Phase::Leaving),
+                (Event::Interrupted(2), &[Stop], Phase::Leaving),
                 (SAVED, &[], Phase::Leaving),
                 (Event::Refused, &[], Phase::Leaving),
                 (Event::ServerEnded, &[], Phase::Leaving),
@@ -452,14 +420,14 @@ mod tests {
         play(
             &mut running(),
             &[
-                (Event::Interrupted(2), &[Stop(1)], Phase::Leaving),
+                (Event::Interrupted(2), &[Stop], Phase::Leaving),
                 (Event::Interrupted(2), &[Kill, Leave(130)], Phase::Leaving),
             ],
         );
         play(
             &mut running(),
             &[
-                (Event::ServerEnded, &[Tell(News::ServerEnded), Stop(1)], Phase::Leaving),
+                (Event::ServerEnded, &[Tell(News::ServerEnded), Stop], Phase::Leaving),
                 (Event::Ended(Some(1)), &[Leave(1)], Phase::Leaving),
             ],
         );

@@ -20,7 +20,7 @@ pub(crate) fn status(what: &str, phase: Phase, lasts: Duration) -> String {
 }
 
 /// Returns the sentence for the user.
-pub(crate) fn sentence(news: News, patience: Duration) -> String {
+pub(crate) fn sentence(news: News) -> String {
     match news {
         News::Keeps => "The build failed: its messages are above. The operator of the last successful build keeps running until a change \
                         compiles."
@@ -33,11 +33,15 @@ pub(crate) fn sentence(news: News, patience: Duration) -> String {
         News::Ended(None) => {
             "The operator was ended by a signal. It starts again at the next change.".to_owned()
         }
-        News::Overdue => format!("The operator has not stopped within {} seconds, and is killed.", patience.as_secs()),
         News::ServerEnded => "The API server ended by itself, and without it the operator cannot work. To begin again with new objects, start \
                               kopf-rs dev again; --data-dir DIR keeps the objects."
             .to_owned(),
     }
+}
+
+/// Returns the sentence about an operator that has not stopped in time.
+pub(crate) fn overdue(patience: Duration) -> String {
+    format!("The operator has not stopped within {} seconds, and is killed.", patience.as_secs())
 }
 
 fn time(lasts: Duration) -> String {
