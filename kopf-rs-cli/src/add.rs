@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::add::sources::{FoundKind, Sources, with_module};
 use crate::add::templates::Addition;
-use crate::args::{Add, AddPlace, AddWhat};
+use crate::args::{Add, AddWhat};
 use crate::cargo::{self, CargoError};
 use crate::new::{NewError, Written, format};
 use crate::workspace::Package;
@@ -78,24 +78,20 @@ struct Crate {
 
 /// Adds the module, and prints the changed files.
 pub(crate) fn add(args: &Add) -> Result<(), AddError> {
+    let krate = Crate::find(&args.path)?;
     match &args.what {
-        AddWhat::Kind { kind, reconcile, place } => {
-            let krate = Crate::find(place)?;
-            if let Some(found) =
-                krate.sources.kinds().iter().find(|it| it.kind == kind.name && it.group == kind.group)
-            {
+        AddWhat::Kind { kind, reconcile } => {
+            let kinds = krate.sources.kinds();
+            if let Some(found) = kinds.iter().find(|it| it.kind == kind.name && it.group == kind.group) {
                 return Err(AddError::KindExists { file: found.file.clone(), kind: kind.to_string() });
             }
-            let addition = Addition::kind(kind, *reconcile);
-            krate.write(&addition, &krate.sources.root())
+            krate.write(&Addition::kind(kind, *reconcile), &krate.sources.root)
         }
-        AddWhat::Webhook { kind, place } => {
-            let krate = Crate::find(place)?;
+        AddWhat::Webhook { kind } => {
             let kind = krate.kind(kind.as_deref())?;
-            krate.write(&Addition::webhook(&kind), &krate.sources.root())
+            krate.write(&Addition::webhook(&kind), &krate.sources.root)
         }
-        AddWhat::Conversion { version, kind, place } => {
-            let krate = Crate::find(place)?;
+        AddWhat::Conversion { version, kind } => {
             let kind = krate.kind(kind.as_deref())?;
             let version = krate.version(version.as_deref(), &kind)?;
             krate.write(&Addition::conversion(&kind, &version), &kind.file)
@@ -104,8 +100,8 @@ pub(crate) fn add(args: &Add) -> Result<(), AddError> {
 }
 
 impl Crate {
-    fn find(place: &AddPlace) -> Result<Self, AddError> {
-        let shown = place.path.clone();
+    fn find(folder: &Path) -> Result<Self, AddError> {
+        let shown = folder.to_owned();
         let manifest = shown.join("Cargo.toml");
         let Some(manifest) = manifest.canonicalize().ok().filter(|it| it.is_file()) else {
             return Err(AddError::NoCrate(shown));

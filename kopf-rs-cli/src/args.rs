@@ -219,6 +219,9 @@ pub(crate) struct New {
 pub(crate) struct Add {
     #[command(subcommand)]
     pub(crate) what: AddWhat,
+    /// The folder of the crate
+    #[arg(long, value_name = "DIR", default_value = ".", global = true)]
+    pub(crate) path: PathBuf,
 }
 
 /// The addition to the crate.
@@ -232,16 +235,12 @@ pub(crate) enum AddWhat {
         /// A level-triggered function that keeps a child object, in place of a handler of events
         #[arg(long)]
         reconcile: bool,
-        #[command(flatten)]
-        place: AddPlace,
     },
     /// A module with a webhook that validates the objects of a kind
     Webhook {
         /// The kind, where the crate has several
         #[arg(long, value_name = "KIND")]
         kind: Option<String>,
-        #[command(flatten)]
-        place: AddPlace,
     },
     /// A module with another version of a kind, and the conversion between both
     Conversion {
@@ -251,17 +250,7 @@ pub(crate) enum AddWhat {
         /// The kind, where the crate has several
         #[arg(long, value_name = "KIND")]
         kind: Option<String>,
-        #[command(flatten)]
-        place: AddPlace,
     },
-}
-
-/// The crate to extend.
-#[derive(Args, Debug)]
-pub(crate) struct AddPlace {
-    /// The folder of the crate
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(crate) path: PathBuf,
 }
 
 /// The id of the arguments after `--`.

@@ -12,8 +12,6 @@ use std::process::ExitCode;
 use crate::args::Run;
 use crate::cargo;
 use crate::run::{self, RunError, crate_args, sources};
-use crate::source::{Library, Program, Source};
-use crate::workspace::{Package, Workspace};
 
 /// The variable of `kopf_rs::testing`: the folder for the recorded requests.
 const FOLDER: &str = "KOPF_RS_OBSERVE";
@@ -21,7 +19,8 @@ const FOLDER: &str = "KOPF_RS_OBSERVE";
 /// Runs the tests, and becomes the operator, which prints the comparison.
 pub(crate) fn observe(run: &Run, operator_args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
     let sources = sources(run)?;
-    let crates = sources.iter().map(tested).collect::<Result<Vec<_>, _>>()?;
+    let crates = sources.iter().map(|it| it.package().map_err(|script| RunError::NotTested(script.name())));
+    let crates = crates.collect::<Result<Vec<_>, _>>()?;
     let mut args = operator_args.to_vec();
     if let [(first, workspace), ..] = &crates[..] {
         let folder = workspace.target_directory.join("kopf-run").join(format!("{}-observed", first.name));
@@ -32,15 +31,6 @@ pub(crate) fn observe(run: &Run, operator_args: &[OsString]) -> Result<ExitCode,
         args.push(["--observed".as_ref(), folder.as_os_str()].join("=".as_ref()));
     }
     run::run(run, &args)
-}
-
-/// Returns the package whose tests are run.
-fn tested(source: &Source) -> Result<(&Package, &Workspace), RunError> {
-    match source {
-        Source::Library(Library { package, workspace, .. })
-        | Source::Program(Program { package, workspace, .. }) => Ok((package, workspace)),
-        Source::Script(script) => Err(RunError::NotTested(script.name())),
-    }
 }
 
 /// Removes the requests of a former run.

@@ -14,7 +14,7 @@ use crate::cache::cache;
 use crate::cargo::{self, Build, CargoError};
 use crate::runner::{Kopf, Runner, SOURCE, WriteError};
 use crate::script::Script;
-use crate::source::{Library, Program, Source, SourceError};
+use crate::source::{Program, Source, SourceError};
 use crate::terminal;
 use crate::workspace::{Inherited, Workspace};
 
@@ -244,13 +244,10 @@ fn kopf_of_script(script: &Script) -> Option<Kopf> {
 }
 
 fn surroundings(first: &Source, kopf: &Kopf) -> Surroundings {
-    match first {
-        Source::Library(Library { package, workspace, .. })
-        | Source::Program(Program { package, workspace, .. }) => within(workspace, package.folder(), kopf),
-        Source::Script(script) => {
-            // Ignores any crate in a parent folder, since a single file names its own dependencies.
-            alone(script.file.parent().unwrap_or(Path::new("/")), kopf)
-        }
+    match first.package() {
+        Ok((package, workspace)) => within(workspace, package.folder(), kopf),
+        // Ignores any crate in a parent folder, since a single file names its own dependencies.
+        Err(script) => alone(script.file.parent().unwrap_or(Path::new("/")), kopf),
     }
 }
 

@@ -92,11 +92,15 @@ impl Source {
 
     /// Returns the operator's name.
     pub(crate) fn name(&self) -> String {
+        self.package().map_or_else(Script::name, |(package, _)| package.name.clone())
+    }
+
+    /// Returns the package and its workspace, or the single file.
+    pub(crate) fn package(&self) -> Result<(&Package, &Workspace), &Script> {
         match self {
-            Self::Library(Library { package, .. }) | Self::Program(Program { package, .. }) => {
-                package.name.clone()
-            }
-            Self::Script(script) => script.name(),
+            Self::Script(script) => Err(script),
+            Self::Library(Library { package, workspace, .. })
+            | Self::Program(Program { package, workspace, .. }) => Ok((package, workspace)),
         }
     }
 }

@@ -27,7 +27,8 @@ pub(super) struct FoundKind {
 
 /// The source files of a library.
 pub(super) struct Sources {
-    root: PathBuf,
+    /// The file of the root module.
+    pub(super) root: PathBuf,
     files: Vec<(PathBuf, String)>,
 }
 
@@ -41,10 +42,6 @@ impl Sources {
         let mut files: Vec<_> = paths.filter_map(read).collect();
         files.sort();
         Self { root: root.to_owned(), files }
-    }
-
-    pub(super) fn root(&self) -> PathBuf {
-        self.root.clone()
     }
 
     /// Returns all kinds in all versions.
