@@ -185,15 +185,20 @@ impl Crate {
         replace(parent, &changed, &mut written)?;
         written.keep();
         for (path, _) in &all {
-            eprintln!("Added {}", path.display());
+            eprintln!("Added {}", shown(path));
         }
-        eprintln!("Changed {}: it declares the module `{module}`", parent.display());
+        eprintln!("Changed {}: it declares the module `{module}`", shown(parent));
         if let Some(advice) = advice {
             eprintln!("{advice}");
         }
         eprintln!("Next: cargo test");
         Ok(())
     }
+}
+
+/// Returns a path in the current folder without its `./`.
+fn shown(path: &Path) -> std::path::Display<'_> {
+    path.strip_prefix(".").unwrap_or(path).display()
 }
 
 /// Replaces a file by a complete new one, because a full disk would leave an empty file after a write into it.
