@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::cluster::Cluster;
 use crate::cluster::token_review::Verdict;
@@ -26,6 +27,8 @@ const FRESH: Duration = Duration::from_secs(60);
 const FRESH_REFUSAL: Duration = Duration::from_secs(10);
 /// The maximum number of tokens with a verdict.
 const TOKENS: usize = 128;
+/// The maximum number of refusals among them: while there are so many, tokens that had no permission so far are not reviewed.
+const REFUSALS: usize = 32;
 /// The maximum number of tokens that are being reviewed.
 const REVIEWS: usize = 4;
 /// The time limit for a review.
@@ -75,37 +78,52 @@ impl ScrapeAccess {
 
     async fn verdict(&self, token: &str) -> Result<Verdict, String> {
         let digest: TokenDigest = Blake2s256::digest(token).into();
-        if let Some(verdict) = self.known(&digest) {
+        if let Some(verdict) = self.known(&digest)? {
             return Ok(verdict);
         }
         let reviewed = async {
             let _place = self.reviews.acquire().await;
+            // Other reviews may have ended meanwhile.
+            if let Some(verdict) = self.known(&digest)? {
+                return Ok(verdict);
+            }
             let (cluster, token) = (self.cluster.clone(), token.to_owned());
             let review = async move { cluster.judge_token(&token, METRICS).await };
-            self.runtime.spawn(review).await
+            let reviewed = AbortOnDropHandle::new(self.runtime.spawn(review)).await;
+            let reviewed = reviewed.map_err(|_| "the operator has ended".to_owned())?;
+            let verdict = reviewed.map_err(|error| error.to_string())?;
+            self.remember(digest, verdict.clone());
+            Ok(verdict)
         };
         let reviewed = timeout(PATIENCE, reviewed).await;
-        let reviewed = reviewed.map_err(|_| "no answer in time".to_owned())?;
-        let reviewed = reviewed.map_err(|_| "the operator has ended".to_owned())?;
-        let verdict = reviewed.map_err(|error| error.to_string())?;
-        self.remember(digest, verdict.clone());
-        Ok(verdict)
+        reviewed.unwrap_or_else(|_| Err("no answer in time".to_owned()))
     }
 
-    fn known(&self, digest: &TokenDigest) -> Option<Verdict> {
-        let known = self.known.lock();
-        let (verdict, since) = known.get(digest)?;
-        is_fresh(verdict, *since).then(|| verdict.clone())
+    /// Returns the verdict if it is fresh, or an error if the token must not be reviewed now.
+    fn known(&self, digest: &TokenDigest) -> Result<Option<Verdict>, String> {
+        let mut known = self.known.lock();
+        // A permission that is no longer fresh still entitles its token to a review.
+        known.retain(|_, (verdict, since)| *verdict == Verdict::Permitted || is_fresh(verdict, *since));
+        if let Some((verdict, since)) = known.get(digest) {
+            return Ok(is_fresh(verdict, *since).then(|| verdict.clone()));
+        }
+        let refusals = known.values().filter(|(verdict, _)| *verdict != Verdict::Permitted).count();
+        if refusals >= REFUSALS {
+            return Err(format!(
+                "{refusals} other tokens were refused within {FRESH_REFUSAL:?}; try again later"
+            ));
+        }
+        Ok(None)
     }
 
-    /// Keeps a verdict, if necessary in place of the oldest one.
+    /// Keeps a verdict, if necessary in place of the oldest refusal or else of the oldest permission.
     fn remember(&self, digest: TokenDigest, verdict: Verdict) {
         let mut known = self.known.lock();
-        known.retain(|_, (verdict, since)| is_fresh(verdict, *since));
-        if known.len() >= TOKENS
-            && let Some(oldest) = known.iter().min_by_key(|(_, (_, since))| *since).map(|(it, _)| *it)
-        {
-            known.remove(&oldest);
+        if known.len() >= TOKENS {
+            let worth =
+                |(_, (verdict, since)): &(_, &(Verdict, Instant))| (*verdict == Verdict::Permitted, *since);
+            let first = known.iter().min_by_key(worth).map(|(it, _)| *it);
+            first.map(|it| known.remove(&it));
         }
         known.insert(digest, (verdict, Instant::now()));
     }
@@ -193,5 +211,43 @@ mod tests {
             tokio::time::advance(Duration::from_millis(1)).await;
         }
         assert_eq!(access.known.lock().len(), TOKENS);
+        // Others cannot displace a permission.
+        for number in 0..2 * TOKENS {
+            let mut digest = TokenDigest::default();
+            digest[8..16].copy_from_slice(&number.to_be_bytes());
+            access.remember(digest, Verdict::Unknown);
+        }
+        let known = access.known.lock();
+        let refused = known.values().filter(|(verdict, _)| *verdict != Verdict::Permitted).count();
+        assert_eq!((known.len(), refused), (TOKENS, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unknown_tokens_make_few_requests() {
+        let unknown = || Answer::new(201, json!({"status": {"authenticated": false}}).to_string());
+        let refusals = (0..2 * REFUSALS).map(|_| unknown());
+        let fake = Fake::new(answers("prometheus", true).into_iter().chain(refusals));
+        let access = access(&fake);
+        assert_eq!(code(&access, "good").await, None);
+        // Later, the permission is no longer fresh.
+        tokio::time::sleep(FRESH).await;
+        for number in 0..REFUSALS {
+            assert_eq!(code(&access, &number.to_string()).await, Some(401));
+        }
+        assert_eq!(code(&access, "another").await, Some(503));
+        assert_eq!(fake.seen().len(), 2 + REFUSALS);
+        // A token that had a permission is reviewed all the same.
+        assert_eq!(code(&access, "good").await, Some(401));
+        tokio::time::sleep(FRESH_REFUSAL).await;
+        assert_eq!(code(&access, "another").await, Some(401));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_review_ends_with_its_patience() {
+        let access = access(&Fake::new([]));
+        let before = Handle::current().metrics().num_alive_tasks();
+        assert_eq!(code(&access, "good").await, Some(503));
+        tokio::task::yield_now().await;
+        assert_eq!(Handle::current().metrics().num_alive_tasks(), before);
     }
 }

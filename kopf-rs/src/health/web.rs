@@ -23,6 +23,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::engine::report::report_of_operator;
 use crate::handler::definition::Handler;
@@ -99,7 +100,8 @@ impl Server {
             return Reply::text(StatusCode::FORBIDDEN, text);
         }
         if is_of_other_origin(request.headers()) {
-            let text = "the page answers no requests of other pages: open its address in a new tab\n";
+            let text =
+                "requests from other web pages are refused: type the address of this page into a new tab\n";
             return Reply::text(StatusCode::FORBIDDEN, text);
         }
         let asked = AskedObject::parse(request.uri().query().unwrap_or_default());
@@ -158,7 +160,7 @@ impl Server {
         let explained = async {
             let _permit = self.explanations.acquire().await.ok()?;
             let explaining = (self.shown.explain)(object);
-            self.shown.responder.runtime.spawn(explaining).await.ok()
+            AbortOnDropHandle::new(self.shown.responder.runtime.spawn(explaining)).await.ok()
         };
         match timeout(PATIENCE, explained).await {
             Ok(explained) => explained.unwrap_or_else(|| problem("the operator has ended")),
@@ -172,7 +174,7 @@ fn html(text: String) -> Reply {
 }
 
 fn of_kind(kind: &'static str, text: String) -> Reply {
-    Reply { code: StatusCode::OK, kind, text, headers: HEADERS }
+    Reply { code: StatusCode::OK, kind, text, headers: &[] }
 }
 
 /// Returns whether a page of another origin has caused the request, as far as the browser tells.

@@ -43,6 +43,7 @@ pub(super) struct WantedEndpoints {
 /// The checked endpoints.
 pub(super) struct Endpoints {
     pub(super) liveness: Option<Address>,
+    pub(super) metrics: Option<Address>,
     pub(super) web: Option<Address>,
     /// Counts happenings.
     pub(super) meter: SharedMeter,
@@ -50,10 +51,9 @@ pub(super) struct Endpoints {
     pub(super) figures: Option<Figures>,
 }
 
-/// The address of the metrics endpoint, and the counters.
+/// The counters behind the metrics endpoint.
 #[cfg(feature = "metrics")]
 pub(super) struct Figures {
-    pub(super) address: Address,
     pub(super) counted: Arc<Counted>,
     pub(super) own: Metrics,
 }
@@ -89,21 +89,22 @@ impl WantedEndpoints {
         let given = extensions.get::<Metrics>();
         let own = given.map(|it| Metrics::clone(&it)).unwrap_or_default();
         extensions.insert(own.clone());
-        let figures = self.metrics?.map(|address| {
+        let metrics = self.metrics?;
+        let figures = metrics.is_some().then(|| {
             let declared = handlers.iter().map(|handler| DeclaredHandler {
                 id: handler.id.clone(),
                 reasons: reasons(handler),
                 is_webhook: handler.admission().is_some(),
             });
-            Figures { address, counted: Arc::new(Counted::new(&declared.collect::<Vec<_>>())), own }
+            Figures { counted: Arc::new(Counted::new(&declared.collect::<Vec<_>>())), own }
         });
         let meter = figures.as_ref().map(|figures| figures.counted.clone() as _);
-        Ok(Endpoints { liveness: self.liveness?, web: self.web, meter, figures })
+        Ok(Endpoints { liveness: self.liveness?, metrics, web: self.web, meter, figures })
     }
 
     #[cfg(not(feature = "metrics"))]
     pub(super) fn checked(self, _: &[Arc<Handler>], _: &mut Extensions) -> Result<Endpoints, BadEndpoint> {
-        Ok(Endpoints { liveness: self.liveness?, web: self.web, meter: None })
+        Ok(Endpoints { liveness: self.liveness?, metrics: self.metrics?, web: self.web, meter: None })
     }
 }
 

@@ -531,7 +531,7 @@ impl CheckedOperator {
 
     /// Runs from startup to cleanup.
     async fn run(self: &Arc<Self>, until: impl Future) -> Result<Report, OperatorError> {
-        let _endpoints = self.endpoints()?;
+        let _endpoints = self.endpoints().await?;
         let mut until = std::pin::pin!(until);
         let comparing = self.compare_rights_at_startup();
         tokio::select! {

@@ -47,7 +47,7 @@ pub(super) struct ScrapeCertificate {
 
 impl ScrapeCertificate {
     /// Reads or makes the first certificate. The host is that of the endpoint's address.
-    pub(super) fn first(settings: &Settings, host: &str, clock: Clock) -> Result<Self, String> {
+    pub(super) async fn first(settings: &Settings, host: &str, clock: Clock) -> Result<Self, String> {
         let metrics = &settings.metrics;
         let source = match (&metrics.certificate_file, &metrics.key_file) {
             (Some(certificate), Some(key)) => Source::Files(certificate.clone(), key.clone()),
@@ -60,7 +60,8 @@ impl ScrapeCertificate {
             }
         };
         let minimum = settings.networking.minimum_tls;
-        let served = source.first().map_err(|why| format!("metrics cannot be served over TLS: {why}"))?;
+        let served =
+            source.next().await.map_err(|why| format!("metrics cannot be served over TLS: {why}"))?;
         let config = served.config(minimum);
         let config = config.map_err(|why| format!("metrics cannot be served over TLS: {why}"))?;
         let identity = Identity::new(&served.certificate, config);
@@ -98,17 +99,6 @@ impl ScrapeCertificate {
 }
 
 impl Source {
-    /// Returns the first certificate. Before the operator runs, it may wait for its files.
-    fn first(&self) -> Result<Pair, String> {
-        match self {
-            Self::Files(certificate, key) => {
-                let text = |file| std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
-                Ok(Pair { certificate: text(certificate)?, key: text(key)? })
-            }
-            Self::Made(names, clock) => made(names, *clock),
-        }
-    }
-
     async fn next(&self) -> Result<Pair, String> {
         match self {
             Self::Files(certificate, key) => {
@@ -170,7 +160,7 @@ mod tests {
             settings.metrics.certificate_file = Some(path("tls.crt"));
             settings.metrics.key_file = Some(path("tls.key"));
         });
-        let mut certificate = ScrapeCertificate::first(&settings, "localhost", clock).unwrap();
+        let mut certificate = ScrapeCertificate::first(&settings, "localhost", clock).await.unwrap();
         let served = |it: &ScrapeCertificate| it.served.clone();
         let former = certificate.identity().current();
         write(&Pair { certificate: second.certificate.clone(), key: first.key.clone() });
@@ -185,6 +175,7 @@ mod tests {
         let half = Settings::with(|settings| settings.metrics.key_file = Some(path("tls.key")));
         assert!(
             ScrapeCertificate::first(&half, "localhost", clock)
+                .await
                 .is_err_and(|it| it.contains("belong together"))
         );
         std::fs::remove_dir_all(&folder).unwrap();

@@ -13,6 +13,8 @@ use crate::health::listener::{Asked, listen};
 use crate::health::probes::Prober;
 use crate::health::responder::Responder;
 use crate::operator::endpoints::BadEndpoint;
+#[cfg(feature = "metrics")]
+use crate::operator::endpoints::Endpoints;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError};
 
 #[cfg(feature = "metrics")]
@@ -68,9 +70,13 @@ impl From<BadEndpoint> for OperatorError {
 
 impl CheckedOperator {
     /// Starts the endpoints, which end when the listeners are dropped.
-    pub(super) fn endpoints(self: &Arc<Self>) -> Result<Vec<Listener>, OperatorError> {
+    #[cfg_attr(
+        not(feature = "metrics"),
+        expect(clippy::unused_async, reason = "the same as with the feature")
+    )]
+    pub(super) async fn endpoints(self: &Arc<Self>) -> Result<Vec<Listener>, OperatorError> {
         #[cfg(feature = "metrics")]
-        let (mut listeners, scraper) = self.metrics()?;
+        let (mut listeners, scraper) = self.metrics().await?;
         #[cfg(not(feature = "metrics"))]
         let mut listeners = Vec::new();
         let Some(board) = &self.board else {
@@ -94,10 +100,16 @@ impl CheckedOperator {
 
     /// Returns the listener of metrics if they have a port of their own, else the scraper that shares the liveness endpoint.
     #[cfg(feature = "metrics")]
-    fn metrics(&self) -> Result<(Vec<Listener>, Option<Arc<Scraper>>), OperatorError> {
-        let (Some(figures), Some(board)) = (&self.endpoints.figures, &self.board) else {
+    async fn metrics(&self) -> Result<(Vec<Listener>, Option<Arc<Scraper>>), OperatorError> {
+        let Endpoints { metrics: Some(address), figures: Some(figures), liveness, .. } = &self.endpoints
+        else {
             return Ok((Vec::new(), None));
         };
+        let Some(board) = &self.board else {
+            return Ok((Vec::new(), None));
+        };
+        // Before the choice of the port, because the listener of the liveness endpoint protects nothing.
+        let protection = self.protection(address).await.map_err(OperatorError::Endpoint)?;
         let mut runtimes = vec![("operator", Handle::current())];
         runtimes.extend(self.handlers_on.clone().map(|it| ("handlers", it)));
         let scraper = Arc::new(Scraper::new(ScraperSetup {
@@ -107,20 +119,17 @@ impl CheckedOperator {
             board: board.clone(),
             runtimes,
         }));
-        let liveness = self.endpoints.liveness.as_ref();
-        if liveness.is_some_and(|it| it.is_at(&figures.address)) {
-            metrics_endpoint::report_served(&figures.address);
+        if liveness.as_ref().is_some_and(|it| it.is_at(address)) {
+            metrics_endpoint::report_served(address);
             return Ok((Vec::new(), Some(scraper)));
         }
-        let listener = self
-            .protection(&figures.address)
-            .and_then(|protection| metrics_endpoint::listen(&figures.address, scraper, protection));
+        let listener = metrics_endpoint::listen(address, scraper, protection);
         Ok((vec![listener.map_err(OperatorError::Endpoint)?], None))
     }
 
     /// Returns the certificate of the metrics endpoint and the check of its clients, as the address and the settings ask for it.
     #[cfg(feature = "metrics")]
-    fn protection(&self, address: &Address) -> Result<Protection, String> {
+    async fn protection(&self, address: &Address) -> Result<Protection, String> {
         let settings = bounded(self.settings.get());
         let is_checked = settings.metrics.authentication;
         if is_checked && !address.is_tls() {
@@ -129,10 +138,38 @@ impl CheckedOperator {
                  network in plain text; use `--metrics https://HOST:PORT`"
             ));
         }
-        let certificate =
-            address.is_tls().then(|| ScrapeCertificate::first(&settings, address.host(), self.clock));
-        let tls = certificate.transpose()?.map(|it| (it.identity(), it.renew().boxed()));
+        let tls = if address.is_tls() {
+            let certificate = ScrapeCertificate::first(&settings, address.host(), self.clock).await?;
+            Some((certificate.identity(), certificate.renew().boxed()))
+        } else {
+            None
+        };
         let access = is_checked.then(|| ScrapeAccess::new(self.cluster(&settings), Handle::current()));
         Ok(Protection { tls, access })
+    }
+}
+
+#[cfg(all(test, feature = "metrics"))]
+mod tests {
+    use kopf_rs_apiserver::ApiServer;
+
+    use super::*;
+    use crate::cluster::Client;
+    use crate::handler::registry::Registry;
+    use crate::handler::registry::callback::handler;
+    use crate::operator::settings::Settings;
+
+    #[tokio::test]
+    async fn authentication_is_not_lost_at_the_port_of_the_liveness_endpoint() {
+        let registry = Registry::new().on_event("pods", handler("f", |_| async { Ok(()) }));
+        let operator = Operator::new(registry)
+            .name("op")
+            .settings(Settings::with(|settings| settings.metrics.authentication = true))
+            .liveness("http://127.0.0.1:8080/healthz")
+            .metrics("127.0.0.1:8080");
+        let client = Client::new(ApiServer::new().service(), "default");
+        let operator = CheckedOperator::new(operator, "op".to_owned(), client).unwrap();
+        let refused = operator.metrics().await.map(drop).unwrap_err().to_string();
+        assert!(refused.contains("expected https"), "{refused}");
     }
 }
