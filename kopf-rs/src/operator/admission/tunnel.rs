@@ -3,6 +3,7 @@
 //! Guarantees that the command and its children end with the operator. Must not know which tunnel it is.
 
 use std::io::{BufRead, BufReader};
+use std::net::IpAddr;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -31,20 +32,20 @@ impl Tunnel {
         shell.args(["-c", command]).env("PORT", port.to_string());
         shell.stdin(Stdio::null()).stdout(Stdio::piped());
         in_own_group(&mut shell);
-        let mut child =
+        let child =
             shell.spawn().map_err(|error| format!("the tunnel `{command}` cannot be started: {error}"))?;
         let (sender, lines) = mpsc::unbounded_channel();
-        if let Some(output) = child.stdout.take() {
+        let mut tunnel = Self { command: command.to_owned(), child, lines };
+        if let Some(output) = tunnel.child.stdout.take() {
             let reading =
                 std::thread::Builder::new().name("tunnel".to_owned()).spawn(move || read(output, &sender));
             reading.map_err(|error| format!("the tunnel `{command}` cannot be read: {error}"))?;
         }
-        let mut tunnel = Self { command: command.to_owned(), child, lines };
         let server = tunnel.server(PATIENCE).await?;
         Ok((tunnel, server))
     }
 
-    /// Waits for the first https URL on standard output.
+    /// Waits for the URL on standard output.
     async fn server(&mut self, patience: Duration) -> Result<AdmissionServer, String> {
         let mut last = Vec::new();
         let found = timeout(patience, async {
@@ -66,8 +67,8 @@ impl Tunnel {
         };
         let last = if last.is_empty() { "nothing".to_owned() } else { format!("{:?}", last.join("\n")) };
         Err(format!(
-            "the tunnel `{}` was expected to print its URL (https://HOST) on standard output: {reason}, and it has printed {last}. Try the \
-             command in a shell, with the port of a local server as $PORT",
+            "the tunnel `{}` was expected to print its URL (https://HOST) on standard output, on a line of its own or after `url=`: {reason}, \
+             and it has printed {last}. Try the command in a shell, with the port of a local server as $PORT",
             self.command
         ))
     }
@@ -102,18 +103,19 @@ fn read(output: ChildStdout, lines: &mpsc::UnboundedSender<String>) {
     }
 }
 
-/// Returns the first https URL of a line that does not lead to this machine.
+/// Returns the URL of the tunnel, if the line consists of it or has it after `url=`, and if it does not lead to this machine. URLs in other
+/// places are those of terms and of documentation.
 fn url_in(line: &str) -> Option<AdmissionServer> {
-    let starts = line.match_indices("https://").map(|(at, _)| &line[at..]);
-    let mut urls = starts.map(|rest| {
-        let is_end = |it: char| it.is_whitespace() || "\"'|<>,;".contains(it);
-        rest.split(is_end).next().unwrap_or(rest).trim_end_matches(['.', '/'])
-    });
-    urls.find_map(|url| {
-        let server = AdmissionServer::parse(url).filter(|it| matches!(it, AdmissionServer::Url(_)))?;
-        let is_here = server.names().iter().any(|it| it == "localhost" || it.starts_with("127."));
-        (!is_here).then_some(server)
-    })
+    let url = match line.split_once("url=") {
+        Some((_, rest)) => rest.split_whitespace().next()?.trim_matches('"'),
+        // Some commands draw a frame around it.
+        None => line.trim_matches(|it: char| it.is_whitespace() || it == '|'),
+    };
+    let server = AdmissionServer::parse(url.trim_end_matches('/'));
+    let server = server.filter(|it| matches!(it, AdmissionServer::Url(_)))?;
+    let is_address = |it: IpAddr| it.is_loopback() || it.is_unspecified();
+    let is_here = |it: &String| it == "localhost" || it.parse().is_ok_and(is_address);
+    (!server.names().iter().any(is_here)).then_some(server)
 }
 
 #[cfg(unix)]
@@ -154,7 +156,11 @@ mod tests {
                 Some("https://a.ngrok.app"),
             ),
             ("|  https://b.trycloudflare.com/   |", Some("https://b.trycloudflare.com")),
-            ("forwarding https://127.0.0.1:80", None),
+            ("https://127.0.0.1:80", None),
+            ("https://0.0.0.0", None),
+            ("https://[::1]", None),
+            ("Terms of Use (https://www.example.com/terms/), and", None),
+            ("https://docs.example.com/tunnels explains it", None),
             ("http://hooks.example.com", None),
         ] {
             assert_eq!(found(line).as_deref(), url, "{line}");
