@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// A change that breaks stored objects. Displays as `demos.example.com: spec.versions[v1].schema spec.size: PROBLEM; REMEDY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub(crate) struct Breakage {
     remedy: &'static str,
 }
 
-const KEEP_FIELD: &str = "keep the field, or leave it out of a new version, with a conversion";
-const ALLOW: &str = "allow the former values, or restrict them in a new version, with a conversion";
+const KEEP_FIELD: &str = "keep the field, or add a new version without it and a conversion";
+const ALLOW: &str = "allow the former values, or add a new version with the restriction and a conversion";
 const GIVE_DEFAULT: &str = "give it a default (such as `#[serde(default)]`), or make it optional";
 const KEEP_VERSION: &str = "keep the version, with `served: false`, until no object is stored in it: the setting \
                             `admission.storage_migration` rewrites them, and then `status.storedVersions` no longer lists it";
@@ -34,7 +34,7 @@ pub(crate) fn breakages(old: &Value, new: &Value) -> Vec<Breakage> {
     if was != is {
         add("spec.scope".to_owned(), format!("it is {is}, and was {was}"), KEEP_SCOPE);
     }
-    let converts = new["spec"]["conversion"]["strategy"] == "Webhook";
+    let [converted, converts] = [old, new].map(|it| it["spec"]["conversion"]["strategy"] == "Webhook");
     let new_versions = versions(new);
     let stored = stored_versions(old);
     for (name, version) in versions(old) {
@@ -42,7 +42,7 @@ pub(crate) fn breakages(old: &Value, new: &Value) -> Vec<Breakage> {
             if stored.contains(name) {
                 add(
                     format!("spec.versions[{name}]"),
-                    "it is gone, and objects are stored in it".to_owned(),
+                    "the version is removed, although objects may be stored in it".to_owned(),
                     KEEP_VERSION,
                 );
             }
@@ -50,11 +50,11 @@ pub(crate) fn breakages(old: &Value, new: &Value) -> Vec<Breakage> {
         };
         compare_versions((version, *same), &format!("spec.versions[{name}].schema"), &mut add);
         // Without a conversion, an object is read in another version as it is.
-        let is_new = |it: &&str| versions(old).iter().all(|(known, _)| known != it);
-        let added = new_versions.iter().filter(|(it, _)| is_new(it));
-        for (other, added) in added.filter(|_| stored.contains(name) && !converts) {
+        let is_new = |it: &str| versions(old).iter().all(|(known, _)| *known != it);
+        let others = new_versions.iter().filter(|(it, _)| is_new(it) || converted && *it != name);
+        for (other, read) in others.filter(|_| stored.contains(name) && !converts) {
             let place = format!("spec.versions[{other}].schema (without a conversion from {name})");
-            compare_versions((version, *added), &place, &mut add);
+            compare_versions((version, *read), &place, &mut add);
         }
     }
     found
@@ -117,11 +117,16 @@ const CONDITIONS: [&str; 9] = [
     "x-kubernetes-embedded-resource",
 ];
 
-/// Formats that the API server does not check, beside the type and the bounds.
-const UNCHECKED_FORMATS: [&str; 7] = ["int32", "int64", "uint", "uint32", "uint64", "float", "double"];
+/// Formats of numbers that the API server does not check.
+const UNCHECKED_FORMATS: [&str; 9] =
+    ["int8", "int16", "int64", "uint8", "uint16", "uint", "uint32", "uint64", "double"];
+
+/// The fields of all objects, which the API server adds to the schema.
+const COMMON: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 const UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+const RULES: &str = "x-kubernetes-validations";
 
 impl Comparison {
     fn add(&mut self, path: &str, problem: String, remedy: &'static str) {
@@ -152,7 +157,7 @@ impl Comparison {
             match current.iter().find(|(it, _)| *it == *name) {
                 Some((_, current)) => self.schema(former, current, &below(name)),
                 None if others.is_object() => self.schema(former, others, &below(name)),
-                None if takes_others => {}
+                None if takes_others || path.is_empty() && COMMON.contains(name) => {}
                 None => self.add(
                     &below(name),
                     "the field is removed, and its values are lost".to_owned(),
@@ -238,21 +243,24 @@ fn narrowed_bounds(old: &Value, new: &Value) -> Vec<String> {
         let exclusive = if is_lower { "exclusiveMinimum" } else { "exclusiveMaximum" };
         let excludes = before == now && new[exclusive] == true && old[exclusive] != true;
         if excludes {
-            found.push(format!("{bound} {now} is now excluded"));
+            found.push(format!("the value {now} itself is no longer allowed ({bound} is exclusive now)"));
         } else if is_stricter && !is_void {
             found.push(format!("{bound} is {now}, and was {}", was(before)));
         }
     }
     for keyword in CONDITIONS {
         let (before, now) = (&old[keyword], &new[keyword]);
-        let is_unchecked =
-            now.as_str().is_some_and(|it| keyword == "format" && UNCHECKED_FORMATS.contains(&it));
-        // A further alternative forbids nothing.
-        let is_longer = keyword == "anyOf"
-            && before
-                .as_array()
-                .is_some_and(|all| all.iter().all(|it| now.as_array().is_some_and(|now| now.contains(it))));
-        if !now.is_null() && *now != false && before != now && !is_unchecked && !is_longer {
+        let forbids = match keyword {
+            "format" => narrows_format(before, now),
+            "anyOf" => !only_adds(before, now, |_| true),
+            // A stored object matches none of the added alternatives, because it has no such field.
+            "oneOf" => !only_adds(before, now, |it| {
+                let name = &it["required"][0];
+                *it == json!({"required": [name]}) && properties(old).iter().all(|(known, _)| name != known)
+            }),
+            _ => true,
+        };
+        if !now.is_null() && *now != false && before != now && forbids {
             found.push(format!("{keyword} is {now}, and was {}", was(before)));
         }
     }
@@ -261,7 +269,35 @@ fn narrowed_bounds(old: &Value, new: &Value) -> Vec<String> {
     if is_set && old[list] != new[list] || new["uniqueItems"] == true && old["uniqueItems"] != true {
         found.push("equal items are no longer allowed".to_owned());
     }
+    let before: Vec<&str> = rules(old).collect();
+    // A rule about changes does not apply to the stored object.
+    let added = rules(new).filter(|it| !before.contains(it) && !it.contains("oldSelf"));
+    found.extend(added.map(|it| format!("the rule `{it}` is new")));
     found
+}
+
+/// Returns the rules in CEL.
+fn rules(schema: &Value) -> impl Iterator<Item = &str> {
+    let rules = schema[RULES].as_array().into_iter().flatten();
+    rules.filter_map(|it| it["rule"].as_str())
+}
+
+/// Returns whether the new format refuses values of the old one. Of the formats of numbers, the API server checks `int32` and `float`.
+fn narrows_format(old: &Value, new: &Value) -> bool {
+    let old = old.as_str().unwrap_or_default();
+    match new.as_str().unwrap_or_default() {
+        "int32" => ["", "int64", "uint", "uint32", "uint64"].contains(&old),
+        "float" => ["", "double"].contains(&old),
+        new => !UNCHECKED_FORMATS.contains(&new),
+    }
+}
+
+/// Returns whether the new list has all items of the old one, and beside them only allowed ones.
+fn only_adds(old: &Value, new: &Value, is_allowed: impl Fn(&Value) -> bool) -> bool {
+    let (Some(old), Some(new)) = (old.as_array(), new.as_array()) else {
+        return false;
+    };
+    old.iter().all(|it| new.contains(it)) && new.iter().all(|it| old.contains(it) || is_allowed(it))
 }
 
 impl fmt::Display for Breakage {
@@ -273,8 +309,6 @@ impl fmt::Display for Breakage {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn definition(versions: &Value) -> Value {
@@ -317,10 +351,30 @@ mod tests {
             (
                 json!({"minimum": 0}),
                 json!({"minimum": 0, "exclusiveMinimum": true}),
-                "size: minimum 0 is now excluded",
+                "size: the value 0 itself is no longer allowed (minimum is exclusive now)",
             ),
             (json!({"maxLength": 9}), json!({"maxLength": 8}), "size: maxLength is 8, and was 9"),
             (json!({"pattern": "^a"}), json!({"pattern": "^b"}), "size: pattern is \"^b\", and was \"^a\""),
+            (
+                json!({"type": "integer", "format": "int64"}),
+                json!({"type": "integer", "format": "int32"}),
+                "size: format is \"int32\", and was \"int64\"",
+            ),
+            (
+                json!({"type": "number"}),
+                json!({"type": "number", "format": "float"}),
+                "size: format is \"float\", and was absent",
+            ),
+            (
+                json!({RULES: [{"rule": "self > 0"}]}),
+                json!({RULES: [{"rule": "self > 1", "message": "m"}, {"rule": "self > 0"}]}),
+                "size: the rule `self > 1` is new",
+            ),
+            (
+                json!({"oneOf": [{"required": ["a"]}], "properties": {"a": {}, "b": {}}}),
+                json!({"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {}, "b": {}}}),
+                "size: oneOf is [{\"required\":[\"a\"]},{\"required\":[\"b\"]}], and was [{\"required\":[\"a\"]}]",
+            ),
             (
                 object(json!({"a": {}})),
                 object(json!({})),
@@ -374,6 +428,17 @@ mod tests {
                 json!({"type": "object", "properties": {"a": {"default": 1}}, "required": ["a"]}),
             ),
             (json!({"anyOf": [1]}), json!({"anyOf": [1, 2]})),
+            // Another variant with data.
+            (
+                json!({"oneOf": [{"required": ["a"]}], "properties": {"a": {}}}),
+                json!({"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {}, "b": {}}}),
+            ),
+            (json!({"format": "int32"}), json!({"format": "int64"})),
+            (json!({"format": "uint8"}), json!({"format": "int32"})),
+            (json!({"format": "float"}), json!({"format": "double"})),
+            (json!({RULES: [{"rule": "self > 0"}]}), json!({RULES: [{"rule": "self > 0", "message": "m"}]})),
+            // Applies to changes only.
+            (json!({}), json!({RULES: [{"rule": "self == oldSelf"}]})),
         ] {
             assert_eq!(problems(&old, &new), [""; 0], "{old} -> {new}");
         }
@@ -390,17 +455,37 @@ mod tests {
         let old = definition(&json!([v1]));
         assert_eq!(
             found(&old, &definition(&json!([v2]))),
-            ["spec.versions[v1]: it is gone, and objects are stored in it"]
+            ["spec.versions[v1]: the version is removed, although objects may be stored in it"]
         );
         assert_eq!(found(&definition(&json!([v1, v2])), &old), [""; 0]);
         let mut listed = definition(&json!([v1, v2]));
         listed["status"] = json!({"storedVersions": ["v1", "v2"]});
-        assert_eq!(found(&listed, &old), ["spec.versions[v2]: it is gone, and objects are stored in it"]);
+        assert_eq!(
+            found(&listed, &old),
+            ["spec.versions[v2]: the version is removed, although objects may be stored in it"]
+        );
         let mut more = definition(&json!([v1, version("v2", &json!({"type": "string"}))]));
         let problem = "spec.versions[v2].schema (without a conversion from v1) size: the type is string, and was integer";
         assert_eq!(found(&old, &more), [problem]);
         more["spec"]["conversion"] = json!({"strategy": "Webhook"});
         assert_eq!(found(&old, &more), [""; 0]);
+        let converted = more.clone();
+        more["spec"]["conversion"] = json!({"strategy": "None"});
+        let problems = ["v1", "v2"].map(|stored| {
+            let mut former = converted.clone();
+            former["status"] = json!({"storedVersions": [stored]});
+            former["spec"]["versions"][0]["storage"] = false.into();
+            found(&former, &more)
+        });
+        let other = "spec.versions[v1].schema (without a conversion from v2) size: the type is integer, and was string";
+        assert_eq!(problems, [[problem], [other]]);
+        // controller-gen writes the common fields.
+        let mut generated = old.clone();
+        for common in ["apiVersion", "kind", "metadata"] {
+            let schema = &mut generated["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            schema["properties"][common] = json!({"type": "string"});
+        }
+        assert_eq!(found(&generated, &old), [""; 0]);
         let mut cluster = old.clone();
         cluster["spec"]["scope"] = "Cluster".into();
         let [found] = breakages(&old, &cluster).try_into().unwrap();
