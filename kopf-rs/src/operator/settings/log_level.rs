@@ -21,19 +21,13 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    const ALL: [(&str, Self); 5] = [
+    pub(super) const ALL: [(&str, Self); 5] = [
         ("error", Self::Error),
         ("warning", Self::Warning),
         ("info", Self::Info),
         ("debug", Self::Debug),
         ("trace", Self::Trace),
     ];
-
-    /// Parses the word for it in a file or a variable.
-    pub(super) fn parse(word: &str) -> Option<Self> {
-        let word = word.to_ascii_lowercase();
-        Self::ALL.iter().find(|(known, _)| *known == word).map(|(_, level)| *level)
-    }
 }
 
 impl fmt::Display for LogLevel {

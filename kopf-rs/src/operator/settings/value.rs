@@ -221,6 +221,9 @@ impl<T: SettingValue> SettingValue for Option<T> {
             one => vec![one],
         };
         schema["type"] = types.into_iter().chain(["null".into()]).collect();
+        if let Some(words) = schema["enum"].as_array_mut() {
+            words.push(Value::Null);
+        }
         schema
     }
 }
@@ -242,66 +245,44 @@ impl SettingValue for TlsVersion {
     }
 }
 
-impl SettingValue for LogLevel {
-    fn expected() -> String {
-        "expected error, warning, info, debug or trace".to_owned()
-    }
+/// Values that are one of some words, in any case.
+macro_rules! words {
+    ($type:ty, $words:expr) => {
+        impl SettingValue for $type {
+            fn expected() -> String {
+                let [others @ .., last] = $words.map(|(word, _)| word);
+                format!("expected {} or {last}", others.join(", "))
+            }
 
-    fn read(written: &Written) -> Option<Self> {
-        Self::parse(written.text()?)
-    }
+            fn read(written: &Written) -> Option<Self> {
+                let text = written.text()?;
+                $words.into_iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, value)| value)
+            }
 
-    #[cfg(feature = "cli")]
-    fn schema() -> Value {
-        json!({"type": "string", "enum": ["error", "warning", "info", "debug", "trace"]})
-    }
-}
-
-impl SettingValue for PostingLevel {
-    fn expected() -> String {
-        "expected debug, info, warning or error".to_owned()
-    }
-
-    fn read(written: &Written) -> Option<Self> {
-        match written.text()?.to_ascii_lowercase().as_str() {
-            "debug" => Some(Self::Debug),
-            "info" => Some(Self::Info),
-            "warning" => Some(Self::Warning),
-            "error" => Some(Self::Error),
-            _ => None,
+            #[cfg(feature = "cli")]
+            fn schema() -> Value {
+                let words = $words.map(|(word, _)| [word.to_owned(), word.to_uppercase()]);
+                json!({"type": "string", "enum": words.concat()})
+            }
         }
-    }
-
-    #[cfg(feature = "cli")]
-    fn schema() -> Value {
-        let levels = ["debug", "info", "warning", "error"];
-        let levels: Vec<String> =
-            levels.iter().flat_map(|it| [(*it).to_owned(), it.to_uppercase()]).collect();
-        json!({"type": "string", "enum": levels})
-    }
+    };
 }
 
-impl SettingValue for Lifecycle {
-    fn expected() -> String {
-        "expected asap, one_by_one, all_at_once, randomized or shuffled".to_owned()
-    }
-
-    fn read(written: &Written) -> Option<Self> {
-        match written.text()? {
-            "asap" => Some(Self::Asap),
-            "one_by_one" => Some(Self::OneByOne),
-            "all_at_once" => Some(Self::AllAtOnce),
-            "randomized" => Some(Self::Randomized),
-            "shuffled" => Some(Self::Shuffled),
-            _ => None,
-        }
-    }
-
-    #[cfg(feature = "cli")]
-    fn schema() -> Value {
-        json!({"type": "string", "enum": ["asap", "one_by_one", "all_at_once", "randomized", "shuffled"]})
-    }
-}
+words!(LogLevel, Self::ALL);
+words!(
+    PostingLevel,
+    [("debug", Self::Debug), ("info", Self::Info), ("warning", Self::Warning), ("error", Self::Error)]
+);
+words!(
+    Lifecycle,
+    [
+        ("asap", Self::Asap),
+        ("one_by_one", Self::OneByOne),
+        ("all_at_once", Self::AllAtOnce),
+        ("randomized", Self::Randomized),
+        ("shuffled", Self::Shuffled),
+    ]
+);
 
 impl SettingValue for AdmissionServer {
     fn expected() -> String {
@@ -367,6 +348,19 @@ mod tests {
             let read = read.map(|it| it.as_millis());
             assert_eq!(read, expected, "{written}");
         }
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn schemas_allow_what_is_read() {
+        let schema = <Option<LogLevel> as SettingValue>::schema();
+        let allowed = schema["enum"].as_array().unwrap();
+        for written in [json!(null), json!("debug"), json!("DEBUG")] {
+            assert!(
+                allowed.contains(&written) && Option::<LogLevel>::read(&Written::Plain(written)).is_some()
+            );
+        }
+        assert_eq!(LogLevel::expected(), "expected error, warning, info, debug or trace");
     }
 
     #[test]
