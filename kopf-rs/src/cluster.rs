@@ -21,7 +21,7 @@ use crate::rt::outage::Outages;
 use crate::rt::rng::Rng;
 
 mod access;
-mod cause;
+pub(crate) mod cause;
 pub(crate) mod child;
 #[cfg(feature = "cli")]
 pub(crate) mod connect;

@@ -9,7 +9,7 @@ pub(super) fn is_distrust(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 /// Returns the chain of causes in one line, outermost first.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -311,7 +311,7 @@ fn listed(conflicts: &[FieldConflict]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-fn first_words(text: &str) -> String {
+pub(crate) fn first_words(text: &str) -> String {
     const LONGEST: usize = 256;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(LONGEST).collect()

@@ -3,7 +3,6 @@
 //! Both protocols carry the same message. gRPC only puts it into a frame of HTTP/2 and returns its status in a trailer, so that the exporter
 //! for HTTP serves both. This module must not know the content of messages.
 
-use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,11 +18,14 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use opentelemetry_http::{HttpClient, HttpError};
 use parking_lot::Mutex;
+use percent_encoding::percent_decode;
 use rustls::ClientConfig;
 use rustls_platform_verifier::Verifier;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
+use crate::cluster::cause::chain;
+use crate::cluster::error::first_words;
 use crate::rt::tls::{provider, roots};
 
 /// The method of the collector's gRPC service.
@@ -90,8 +92,7 @@ impl HttpClient for Transport {
         Box::pin(async move {
             let sent = self.send(request).await;
             *self.problem.lock() = match &sent {
-                Ok(answer) if answer.status().is_success() => None,
-                Ok(answer) => Some(String::from_utf8_lossy(answer.body()).into_owned()),
+                Ok(answer) => refusal(answer),
                 Err(problem) => Some(problem.clone()),
             };
             sent.map_err(HttpError::from)
@@ -106,6 +107,11 @@ impl Drop for Transport {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Returns the words of a refusal.
+fn refusal(answer: &Response<Bytes>) -> Option<String> {
+    (!answer.status().is_success()).then(|| first_words(&String::from_utf8_lossy(answer.body())))
 }
 
 async fn exchange(
@@ -143,7 +149,7 @@ fn unframed(answer: Response<Bytes>, trailers: &HeaderMap) -> Response<Bytes> {
     let (mut head, body) = answer.into_parts();
     let text = |name: &str| {
         let value = trailers.get(name).or_else(|| head.headers.get(name));
-        value.and_then(|it| it.to_str().ok()).map(str::to_owned)
+        value.map(|it| percent_decode(it.as_bytes()).decode_utf8_lossy().into_owned())
     };
     if !head.status.is_success() {
         return Response::from_parts(head, body);
@@ -186,17 +192,6 @@ fn tls(authorities: Option<&str>) -> Result<ClientConfig, String> {
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Returns the error with its causes.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -231,7 +226,7 @@ mod tests {
         seen.send((line, body.unwrap_or_default())).expect("the test waits");
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", HeaderValue::from_static(status));
-        trailers.insert("grpc-message", HeaderValue::from_static("not now"));
+        trailers.insert("grpc-message", HeaderValue::from_static("not%20now%0A"));
         let frames = [Frame::data(Bytes::from_static(b"\0\0\0\0\x02ok")), Frame::trailers(trailers)];
         let frames = frames.map(Ok).into_iter().collect::<Vec<_>>();
         Ok(Response::new(StreamBody::new(futures_util::stream::iter(frames))))
@@ -289,6 +284,14 @@ mod tests {
         assert!(distrusting.send_bytes(request(&url)).await.is_err());
         let problem = distrusting.problem.lock().clone().unwrap_or_default();
         assert!(problem.contains("certificate"), "{problem}");
+    }
+
+    #[test]
+    fn foreign_answers_are_shortened() {
+        let answer =
+            |text: String| Response::builder().status(503).body(Bytes::from(text)).expect("an answer");
+        assert_eq!(refusal(&answer("<html>\n  busy".to_owned())).as_deref(), Some("<html> busy"));
+        assert!(refusal(&answer("a".repeat(LONGEST_ANSWER))).is_some_and(|it| it.len() < 1000));
     }
 
     #[tokio::test]
