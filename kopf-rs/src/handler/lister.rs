@@ -251,6 +251,7 @@ mod tests {
         assert_eq!(names(lister.list()), ["/x", "a/x", "a/y", "ab/x", "b/x"]);
         assert_eq!(names(lister.list_in("a")), ["a/x", "a/y"]);
         assert_eq!(names(lister.select("app=web").unwrap()), ["a/y", "b/x"]);
+        assert_eq!(lister.select("").unwrap().len(), 5);
         let app = |namespace: Option<&str>| {
             lister.get(namespace, "x").map(|it| it["metadata"]["labels"]["app"].clone())
         };

@@ -26,8 +26,11 @@ enum Condition {
 }
 
 impl LabelSelector {
-    /// Parses the server's notation.
+    /// Parses the server's notation. An empty text selects everything, as on the server.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Ok(Self(Vec::new()));
+        }
         let parsed = requirements(text)?.into_iter().map(|it| Requirement::parse(it.trim()));
         parsed.collect::<Result<_, _>>().map(Self)
     }
@@ -53,9 +56,12 @@ impl Condition {
     }
 }
 
-/// Checks a label selector, such as `app=web,tier in (a, b),!test`.
+/// Checks a label selector, such as `app=web,tier in (a, b),!test`, which must select by something.
 pub(crate) fn check_label_selector(text: &str) -> Result<(), String> {
-    LabelSelector::parse(text).map(drop)
+    if LabelSelector::parse(text)?.0.is_empty() {
+        return Err("it is empty: expected a label selector, such as `app=web`".to_owned());
+    }
+    Ok(())
 }
 
 /// Checks a field selector, such as `metadata.namespace!=kube-system,spec.nodeName=a`.
@@ -127,11 +133,11 @@ impl Requirement {
         }
         if let Some((before, values)) = text.split_once('(') {
             let values = values.strip_suffix(')');
-            let values = values.ok_or_else(|| format!("`{text}` goes on after its brackets"))?;
+            let values = values.ok_or_else(|| format!("`{text}` has text after the closing parenthesis"))?;
             let words: Vec<&str> = before.split_whitespace().collect();
             let [key, operator @ ("in" | "notin")] = words[..] else {
                 return Err(format!(
-                    "`{before}` is not followed by values in brackets: expected `key in (a, b)` or `key notin (a, b)`"
+                    "`{before}` is not followed by values in parentheses: expected `key in (a, b)` or `key notin (a, b)`"
                 ));
             };
             check_key(key)?;
@@ -208,13 +214,13 @@ mod tests {
     #[test]
     fn label_selectors_that_servers_refuse() {
         for (selector, part) in [
-            ("", "`` is not the name of a label"),
+            ("", "it is empty"),
             ("app=web,", "`` is not the name of a label"),
             ("app=(x", "a bracket is not closed"),
             ("app)", "not opened"),
             ("app in (a))", "not opened"),
             ("app within (a)", "expected `key in (a, b)`"),
-            ("app in (a) b", "goes on after its brackets"),
+            ("app in (a) b", "has text after the closing parenthesis"),
             ("app=a b", "`a b` is not the value of a label"),
             ("-app=a", "`-app` is not the name of a label"),
             ("Example.com/app", "is not the name of a label"),
