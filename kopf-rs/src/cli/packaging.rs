@@ -83,9 +83,8 @@ fn movable(objects: &[Value]) -> Option<&str> {
     let deployment = objects.iter().find(|it| it["kind"] == "Deployment")?;
     let own = deployment["metadata"]["namespace"].as_str()?;
     let is_elsewhere = |it: &Value| namespace(it).is_some_and(|it| it != own);
-    // A flow schema names the account, and the variables of an operator with webhooks name the Service.
-    let names_it =
-        |it: &Value| it["kind"] == "FlowSchema" || it.to_string().contains("KOPF_RS_ADMISSION_SERVER");
+    // A flow schema names the account; a variable, the settings file or a certificate names the Service of webhooks.
+    let names_it = |it: &Value| it["kind"] == "FlowSchema" || it["kind"] == "Service";
     let is_fixed = objects.iter().any(|it| is_elsewhere(it) || names_it(it));
     (!is_fixed).then_some(own)
 }
@@ -201,14 +200,11 @@ mod tests {
 
     #[test]
     fn a_namespace_that_others_name_cannot_be_replaced() {
-        let mut with_webhooks = deployment();
-        with_webhooks["spec"]["template"]["spec"]["containers"][0]["env"] =
-            json!([{"name": "KOPF_RS_ADMISSION_SERVER", "value": "service:op/op"}]);
         for (objects, expected) in [
             (vec![deployment()], Some("op")),
             (vec![deployment(), object("Role", Some("team"))], None),
             (vec![deployment(), object("FlowSchema", None)], None),
-            (vec![with_webhooks], None),
+            (vec![deployment(), object("Service", Some("op"))], None),
         ] {
             assert_eq!(movable(&objects), expected, "{objects:?}");
         }

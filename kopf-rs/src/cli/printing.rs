@@ -17,7 +17,7 @@ use crate::cli::embedded;
 use crate::cli::manifests;
 use crate::cli::observing;
 use crate::cli::packaging::chart::{self, Chart, RELEASE, SETTINGS, WATCHED, without_templates};
-use crate::cli::packaging::folder::{self, Texts};
+use crate::cli::packaging::folder::{self, Texts, is_generated};
 use crate::cli::packaging::values::Values;
 use crate::cli::packaging::{File, kustomize, text, too_large, yaml};
 use crate::cli::yaml::parse;
@@ -134,7 +134,6 @@ impl Printing<'_> {
             variables: variables(),
             settings: settings(self.flags)?,
             definitions: Vec::new(),
-            metrics: self.flags.health.metrics.as_deref().map(port).transpose()?,
             is_monitored: wanted.pod_monitor,
             has_cert_manager: wanted.cert_manager,
             resources: Resources { requests: wanted.requests.clone(), limits: wanted.limits.clone() },
@@ -186,7 +185,8 @@ impl Printing<'_> {
                 Ok(served_definitions(&Cluster::new(connection.client), &names).await?)
             })?
         } else {
-            let texts = found.values().filter(|it| it.contains("kind: CustomResourceDefinition"));
+            let texts =
+                found.values().filter(|it| is_generated(it) && it.contains("kind: CustomResourceDefinition"));
             let parsed = texts.map(|it| parse(&without_templates(it)));
             parsed.collect::<Result<Vec<_>, _>>()?.concat()
         };
@@ -256,12 +256,6 @@ impl Printing<'_> {
         };
         Ok((chart::files(chart)?, chart_name.clone()))
     }
-}
-
-/// Returns the port of the address of `--metrics`.
-fn port(address: &str) -> Result<u16, String> {
-    let port = address.rsplit(':').next().and_then(|it| it.parse().ok());
-    port.ok_or_else(|| format!("--metrics is {address}: expected HOST:PORT, such as 0.0.0.0:9090"))
 }
 
 /// Returns the arguments that select the namespaces.

@@ -105,9 +105,12 @@ impl Address {
     }
 
     /// Returns whether clients connect over TLS.
-    #[cfg(feature = "metrics")]
     pub(crate) fn is_tls(&self) -> bool {
         self.is_tls
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// Returns the host, without brackets.

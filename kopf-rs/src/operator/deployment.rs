@@ -29,13 +29,23 @@ pub(crate) struct Deployed<'a> {
     /// Environment variables.
     pub(crate) variables: &'a [(String, String)],
     pub(crate) webhooks: Option<WebhookService<'a>>,
-    /// The port of the metrics in the Pod.
-    pub(crate) metrics: Option<u16>,
+    pub(crate) metrics: Option<ScrapedEndpoint>,
     /// True if the Prometheus operator collects the metrics.
     pub(crate) is_monitored: bool,
     /// True if cert-manager creates the certificate of the webhooks.
     pub(crate) has_cert_manager: bool,
     pub(crate) resources: &'a Resources,
+}
+
+/// The endpoint at which Prometheus collects the metrics of a Pod.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScrapedEndpoint {
+    pub(crate) port: u16,
+    pub(crate) is_tls: bool,
+    /// True if the certificate comes from a file.
+    pub(crate) has_certificate: bool,
+    /// True if clients need a token.
+    pub(crate) is_authenticated: bool,
 }
 
 /// The requests and limits of a container, by resource.
@@ -99,10 +109,10 @@ pub(crate) fn deployment(deployed: Deployed<'_>) -> Vec<Value> {
         })
     });
     let certificate = deployed.certificates();
-    let monitor = deployed.metrics.filter(|_| deployed.is_monitored).map(|port| {
+    let monitor = deployed.metrics.filter(|_| deployed.is_monitored).map(|it| {
         json!({
             "apiVersion": "monitoring.coreos.com/v1", "kind": "PodMonitor", "metadata": metadata(),
-            "spec": {"selector": {"matchLabels": labels(name)}, "podMetricsEndpoints": [{"port": metrics_port(port)}]},
+            "spec": {"selector": {"matchLabels": labels(name)}, "podMetricsEndpoints": [it.for_prometheus(name)]},
         })
     });
     let around = [policy(deployed)].into_iter().chain(monitor);
@@ -147,7 +157,8 @@ fn metrics_port(port: u16) -> &'static str {
 fn ports(deployed: Deployed<'_>) -> Vec<Value> {
     let port = |name: &str, port: u16| json!({"name": name, "containerPort": port});
     let webhooks = deployed.webhooks.map(|service| port("webhooks", service.target));
-    let metrics = deployed.metrics.filter(|it| *it != HEALTH).map(|it| port(metrics_port(it), it));
+    let metrics = deployed.metrics.map(|it| it.port).filter(|it| *it != HEALTH);
+    let metrics = metrics.map(|it| port(metrics_port(it), it));
     [port("health", HEALTH)].into_iter().chain(webhooks).chain(metrics).collect()
 }
 
@@ -248,6 +259,28 @@ impl Deployed<'_> {
     }
 }
 
+// === impl ScrapedEndpoint ===
+
+impl ScrapedEndpoint {
+    /// Returns how Prometheus gets the metrics of the operator of this name.
+    fn for_prometheus(self, name: &str) -> Value {
+        let mut endpoint = json!({"port": metrics_port(self.port)});
+        if self.is_tls {
+            endpoint["scheme"] = "https".into();
+        }
+        // Nobody can verify a certificate that the operator makes.
+        if self.is_tls && !self.has_certificate {
+            endpoint["tlsConfig"] = json!({"insecureSkipVerify": true});
+        }
+        if self.is_authenticated {
+            // The user creates the Secret, for an account that may read the metrics.
+            let secret = format!("{name}-metrics-reader");
+            endpoint["authorization"] = json!({"credentials": {"name": secret, "key": "token"}});
+        }
+        endpoint
+    }
+}
+
 // === impl Resources ===
 
 impl Resources {
@@ -289,6 +322,9 @@ mod tests {
         has_cert_manager: false,
         resources: DEFAULT,
     };
+
+    const PLAIN: ScrapedEndpoint =
+        ScrapedEndpoint { port: 9090, is_tls: false, has_certificate: false, is_authenticated: false };
 
     #[test]
     fn one_pod_is_replaced_and_several_roll() {
@@ -334,13 +370,22 @@ mod tests {
     #[test]
     fn metrics_have_a_port_of_their_own_or_share_that_of_probes() {
         for (port, name, ports) in [(9090, "metrics", 2), (HEALTH, "health", 1)] {
-            let monitored = Deployed { metrics: Some(port), is_monitored: true, ..OPERATOR };
+            let metrics = Some(ScrapedEndpoint { port, ..PLAIN });
+            let monitored = Deployed { metrics, is_monitored: true, ..OPERATOR };
             let [main, policy, monitor]: [Value; 3] = deployment(monitored).try_into().unwrap();
             assert_eq!(monitor["spec"]["podMetricsEndpoints"], json!([{"port": name}]));
             assert_eq!(monitor["spec"]["selector"], main["spec"]["selector"]);
             assert_eq!(policy["spec"]["ingress"][0]["ports"].as_array().map(Vec::len), Some(ports));
         }
-        assert_eq!(deployment(Deployed { metrics: Some(9090), ..OPERATOR }).len(), 2);
+        assert_eq!(deployment(Deployed { metrics: Some(PLAIN), ..OPERATOR }).len(), 2);
+        let scraped = |metrics: ScrapedEndpoint| metrics.for_prometheus("op");
+        let secured = ScrapedEndpoint { is_tls: true, ..PLAIN };
+        let expected =
+            json!({"port": "metrics", "scheme": "https", "tlsConfig": {"insecureSkipVerify": true}});
+        assert_eq!(scraped(secured), expected);
+        let checked = scraped(ScrapedEndpoint { has_certificate: true, is_authenticated: true, ..secured });
+        let authorization = json!({"credentials": {"name": "op-metrics-reader", "key": "token"}});
+        assert_eq!(checked, json!({"port": "metrics", "scheme": "https", "authorization": authorization}));
     }
 
     #[test]

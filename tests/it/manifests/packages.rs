@@ -209,7 +209,9 @@ fn files_and_definitions_are_checked() {
     let text = std::fs::read_to_string(folder.path().join(definition)).expect("it is written");
     let former = text.replace("banner:", "motto:");
     assert_ne!(former, text);
-    let folder = folder.file(definition, &former);
+    // A template of the user, which is no YAML.
+    let own = "{{ if .Values.own }}\nkind: CustomResourceDefinition\nspec: [\n{{ end }}\n";
+    let folder = folder.file(definition, &former).file("templates/own.yaml", own);
     let (succeeded, _, said) = check(&["--format", "helm"]);
     let lost = "myapps.demo.rtfm.co.ua: spec.versions[v1].schema spec.motto: the field is removed";
     assert!(!succeeded && said.contains(lost) && said.contains(&format!("{definition} differs")), "{said}");

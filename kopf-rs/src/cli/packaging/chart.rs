@@ -60,6 +60,9 @@ enum Filling {
 #[derive(Debug, Default)]
 struct Placeholders(Vec<Filling>);
 
+/// The maximum length of a label's value.
+const LONGEST_LABEL: usize = 63;
+
 const WITH_NAMESPACES: &str = "if .Values.namespaces";
 const WITH_SETTINGS: &str = "if .Values.settings";
 const SEVERAL_PODS: &str = "if gt (int .Values.replicas) 1";
@@ -126,11 +129,10 @@ fn about(chart: &Chart<'_>) -> Value {
 
 /// Returns the labels that the chart adds. They are literal, so that definitions in templates are plain YAML.
 fn labels(chart: &Chart<'_>) -> [(&'static str, String); 2] {
-    let version = chart.version.replace('+', "_");
-    [
-        ("app.kubernetes.io/managed-by", "Helm".to_owned()),
-        ("helm.sh/chart", format!("{}-{version}", chart.name)),
-    ]
+    let name = format!("{}-{}", chart.name, chart.version.replace('+', "_"));
+    let name: String = name.chars().take(LONGEST_LABEL).collect();
+    let name = name.trim_end_matches(['-', '_', '.']).to_owned();
+    [("app.kubernetes.io/managed-by", "Helm".to_owned()), ("helm.sh/chart", name)]
 }
 
 /// Returns the objects with the cases in which they are rendered: once if they do not depend on the namespaces.
@@ -372,6 +374,22 @@ mod tests {
         // Both roles may be in one namespace.
         assert_eq!(cases[1].1["metadata"]["name"], "op-operator");
         assert_eq!(cases[2].1["metadata"]["name"], "op");
+    }
+
+    #[test]
+    fn labels_are_short_enough() {
+        let values = Values {
+            image: "",
+            replicas: 1,
+            shares_lease: false,
+            resources: json!({}),
+            namespaces: None,
+            settings: json!({}),
+        };
+        let name = "a".repeat(60);
+        let (version, everywhere, in_one, scope_args) = ("1.0.0+b", Vec::new(), None, Vec::new());
+        let [_, (_, label)] = labels(&Chart { name: &name, version, everywhere, in_one, scope_args, values });
+        assert_eq!(label, format!("{name}-1"));
     }
 
     #[test]

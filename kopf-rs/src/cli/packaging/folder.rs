@@ -16,8 +16,8 @@ pub(in crate::cli) enum FolderError {
     #[error("-o {}: {error}", .path.display())]
     Unusable { path: PathBuf, error: io::Error },
     #[error(
-        "-o {}: these files are not generated ones, and would be overwritten: {files}. Expected an empty folder, or one that this command has \
-         written; move or delete them", .folder.display()
+        "-o {}: these files were not written by `kopf-rs manifests`, and would be overwritten: {files}. Expected an empty folder, or \
+         one that this command has written; move or delete them", .folder.display()
     )]
     Foreign { folder: PathBuf, files: String },
 }
@@ -94,7 +94,8 @@ fn superfluous<'a>(files: &[File], found: &'a Texts) -> Vec<&'a str> {
     generated.filter(|path| !current.contains(path)).collect()
 }
 
-fn is_generated(text: &str) -> bool {
+/// Returns whether a file is a generated one.
+pub(in crate::cli) fn is_generated(text: &str) -> bool {
     text.lines().take(2).any(|line| line.contains(MARK))
 }
 

@@ -19,7 +19,8 @@ use crate::object::rights::{Account, Rights};
 use crate::operator::admission::printed::{Given, Printed, printed};
 use crate::operator::admission::setup::port_to_be;
 use crate::operator::deployment::{
-    Deployed, Resources, WebhookService, before, certificate_variables, deployment, inject_certificates,
+    Deployed, Resources, ScrapedEndpoint, WebhookService, before, certificate_variables, deployment,
+    inject_certificates,
 };
 use crate::operator::matching::{Matched, match_handlers};
 use crate::operator::rights::{SharedLease, flow_schema, rights_for};
@@ -45,8 +46,6 @@ pub(crate) struct Install {
     pub(crate) variables: Vec<(String, String)>,
     /// Its definitions.
     pub(crate) definitions: Vec<Value>,
-    /// The port at which it serves metrics.
-    pub(crate) metrics: Option<u16>,
     /// True if the Prometheus operator collects the metrics.
     pub(crate) is_monitored: bool,
     /// True if cert-manager creates the certificate of its webhooks.
@@ -137,8 +136,8 @@ fn webhook_service(
     let Some(server @ AdmissionServer::Service { name, port, .. }) = &settings.admission.server else {
         return if has_cert_manager {
             Err(OperatorError::Manifests(
-                "--cert-manager creates the certificate of webhooks, and the API server reaches none through a Service: expected handlers \
-                 of admission or conversion, or no --cert-manager"
+                "--cert-manager is for webhooks behind a Service, and this operator has none: add an admission or conversion handler, or leave \
+                 out --cert-manager"
                     .to_owned(),
             ))
         } else {
@@ -241,6 +240,12 @@ impl CheckedOperator {
         needed.absorb(self.rights_of_handlers(&settings, (&resources, &matched.resources), &self.scope));
         let flows = settings.lease.enabled.then(|| self.lease_of(&settings, account, &mut needed));
         let webhooks = webhook_service(&settings, install.has_cert_manager)?;
+        let metrics = self.endpoints.metrics.as_ref().map(|address| ScrapedEndpoint {
+            port: address.port(),
+            is_tls: address.is_tls(),
+            has_certificate: settings.metrics.certificate_file.is_some(),
+            is_authenticated: settings.metrics.authentication,
+        });
         let deployed = Deployed {
             account,
             image: install.image.as_deref().unwrap_or(&self.name),
@@ -249,7 +254,7 @@ impl CheckedOperator {
             settings: install.settings.as_deref(),
             variables: &variables,
             webhooks,
-            metrics: install.metrics,
+            metrics,
             is_monitored: install.is_monitored,
             has_cert_manager: install.has_cert_manager,
             resources: &install.resources,

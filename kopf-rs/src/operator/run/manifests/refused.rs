@@ -45,7 +45,7 @@ async fn cert_manager_takes_the_place_of_the_operator() {
         "{objects:?}"
     );
     let none = printed(Registry::new().on_event("pods", handler("f", |_| async { Ok(()) }))).await;
-    assert!(none.unwrap_err().to_string().contains("or no --cert-manager"));
+    assert!(none.unwrap_err().to_string().contains("or leave out --cert-manager"));
 }
 
 #[tokio::test]
@@ -70,4 +70,18 @@ async fn kinds_that_cannot_be_served_are_errors() {
     let elsewhere = Registry::new().on_event("pods", does_nothing("f").requires("get as.not.served"));
     let client = Client::new(ApiServer::new().service(), "default");
     assert!(Operator::new(elsewhere).name("op").manifests(client, Install::default()).await.is_ok());
+}
+
+#[cfg(feature = "metrics")]
+#[tokio::test]
+async fn prometheus_reads_the_metrics_as_they_are_served() {
+    let client = Client::new(ApiServer::new().service(), "default");
+    let registry = Registry::new().on_event("pods", handler("f", |_| async { Ok(()) }));
+    let operator = Operator::new(registry).name("op").metrics("https://0.0.0.0:9443/metrics");
+    let install = Install { is_monitored: true, ..Install::default() };
+    let printed = operator.manifests(client, install).await.unwrap().objects;
+    let monitor = printed.iter().find(|it| it["kind"] == "PodMonitor").unwrap();
+    assert_eq!(monitor["spec"]["podMetricsEndpoints"][0]["scheme"], "https");
+    let policy = printed.iter().find(|it| it["kind"] == "NetworkPolicy").unwrap();
+    assert_eq!(policy["spec"]["ingress"][0]["ports"][1]["port"], "metrics");
 }
