@@ -356,26 +356,6 @@ mod tests {
             (json!({"maxLength": 9}), json!({"maxLength": 8}), "size: maxLength is 8, and was 9"),
             (json!({"pattern": "^a"}), json!({"pattern": "^b"}), "size: pattern is \"^b\", and was \"^a\""),
             (
-                json!({"type": "integer", "format": "int64"}),
-                json!({"type": "integer", "format": "int32"}),
-                "size: format is \"int32\", and was \"int64\"",
-            ),
-            (
-                json!({"type": "number"}),
-                json!({"type": "number", "format": "float"}),
-                "size: format is \"float\", and was absent",
-            ),
-            (
-                json!({RULES: [{"rule": "self > 0"}]}),
-                json!({RULES: [{"rule": "self > 1", "message": "m"}, {"rule": "self > 0"}]}),
-                "size: the rule `self > 1` is new",
-            ),
-            (
-                json!({"oneOf": [{"required": ["a"]}], "properties": {"a": {}, "b": {}}}),
-                json!({"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {}, "b": {}}}),
-                "size: oneOf is [{\"required\":[\"a\"]},{\"required\":[\"b\"]}], and was [{\"required\":[\"a\"]}]",
-            ),
-            (
                 object(json!({"a": {}})),
                 object(json!({})),
                 "size.a: the field is removed, and its values are lost",
@@ -404,6 +384,34 @@ mod tests {
                 json!({"type": "array"}),
                 json!({"type": "array", "x-kubernetes-list-type": "set"}),
                 "size: equal items are no longer allowed",
+            ),
+        ] {
+            assert_eq!(problems(&old, &new), [expected], "{old} -> {new}");
+        }
+    }
+
+    #[test]
+    fn formats_rules_and_alternatives_that_forbid_more_are_found() {
+        for (old, new, expected) in [
+            (
+                json!({"type": "integer", "format": "int64"}),
+                json!({"type": "integer", "format": "int32"}),
+                "size: format is \"int32\", and was \"int64\"",
+            ),
+            (
+                json!({"type": "number"}),
+                json!({"type": "number", "format": "float"}),
+                "size: format is \"float\", and was absent",
+            ),
+            (
+                json!({RULES: [{"rule": "self > 0"}]}),
+                json!({RULES: [{"rule": "self > 1", "message": "m"}, {"rule": "self > 0"}]}),
+                "size: the rule `self > 1` is new",
+            ),
+            (
+                json!({"oneOf": [{"required": ["a"]}], "properties": {"a": {}, "b": {}}}),
+                json!({"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {}, "b": {}}}),
+                "size: oneOf is [{\"required\":[\"a\"]},{\"required\":[\"b\"]}], and was [{\"required\":[\"a\"]}]",
             ),
         ] {
             assert_eq!(problems(&old, &new), [expected], "{old} -> {new}");
