@@ -9,7 +9,7 @@ use kopf_rs_tests::{TestCluster, Tool, ToolError, documents, scenarios, skipped,
 use serde_json::{Map, Value};
 
 use crate::accounts::{EXAMPLES, definitions_of};
-use crate::cli::{Folder, operator, root};
+use crate::cli::{Folder, operator};
 
 scenarios! {
     servers_accept_what_is_written [tcp real];
