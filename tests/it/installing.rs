@@ -93,7 +93,7 @@ async fn an_operator_is_installed_upgraded_and_removed(cluster: TestCluster) {
     run(&cluster, &["--upgrade"]).await.with(1, &["is not installed in the namespace", "upgrade --install"]);
     // No node runs Pods.
     let failed = run(&cluster, &["--install", "--image", "a:1", "--timeout", "1s"]).await;
-    failed.with(1, &[&format!("{deployment} created"), "is not rolled out within 1 seconds"]);
+    failed.with(1, &[&format!("{deployment} created"), "still waiting after 1 seconds (--timeout)"]);
     let account = cluster.get("serviceaccounts", &name).await.unwrap_or_default();
     assert_eq!(account["metadata"]["labels"][format!("{name}.kopf.rs/installed-in")], *name);
     if let Some(server) = cluster.in_process() {

@@ -17,8 +17,6 @@ use std::process::ExitCode;
 use kopf_rs_flags::installing::Task;
 
 use crate::cli::connecting::{checked_connection, complete, options};
-use crate::cli::install::applying::Order;
-use crate::cli::install::removing::Removal;
 use crate::cli::install::site::Site;
 use crate::cli::printing::Printing;
 
@@ -27,7 +25,6 @@ pub(super) fn run(printing: &Printing<'_>, task: Task) -> Result<ExitCode, Box<d
     let flags = printing.flags;
     let operator = (printing.operator)(printing.scope)?;
     let name = operator.check()?;
-    let installing = &flags.installing;
     let objects = match task {
         Task::Uninstall => Vec::new(),
         Task::Install | Task::Upgrade | Task::UpgradeOrInstall => printing.objects()?,
@@ -37,17 +34,10 @@ pub(super) fn run(printing: &Printing<'_>, task: Task) -> Result<ExitCode, Box<d
         let site = Site::new(client.clone(), &say, flags.cluster.timeout).await?;
         if task == Task::Uninstall {
             let footprint = operator.footprint(client).await?;
-            let removal = Removal {
-                namespace: flags.manifests.install_namespace.as_deref(),
-                is_dry: installing.dry_run,
-                deletes_objects: installing.delete_objects,
-                removes_finalizers: installing.remove_finalizers,
-                removes_definitions: installing.crds,
-            };
-            return removing::remove(&site, &footprint, removal).await;
+            let namespace = flags.manifests.install_namespace.as_deref();
+            return removing::remove(&site, &footprint, flags.installing, namespace).await;
         }
-        let order = Order { operator: &name, task, is_dry: installing.dry_run, adopts: installing.adopt };
-        applying::apply(&site, order, objects).await
+        applying::apply(&site, &name, flags.installing, objects).await
     })?;
     Ok(ExitCode::SUCCESS)
 }

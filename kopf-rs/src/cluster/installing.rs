@@ -44,67 +44,53 @@ impl Cluster {
         value(&self.persist(&request.call()).await?)
     }
 
-    /// Merges a change into an object that may be gone.
+    /// Merges a change into an object. Returns false if the object is gone, or is not in the version that the change names.
     pub(crate) async fn merge_if_there(
         &self,
         object: ObjectPath<'_>,
         manager: &str,
         change: &Value,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<bool, ClusterError> {
         let mut call = Call::on(Method::PATCH, object, (MERGE, change), &["patch"]);
         call.target.extend(["?fieldManager=", &escaped(manager)]);
-        unless_gone(self.persist(&call).await.map(drop))
+        self.unless_changed(&call).await
     }
 
-    /// Deletes the object with this uid, and its dependents in the background. An object that is gone is no error, nor is another one of its
-    /// name, which stays.
+    /// Deletes the object with this uid, and its dependents in the background. Returns false if it is gone.
     pub(crate) async fn delete_if_there(
         &self,
         object: ObjectPath<'_>,
         uid: &str,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<bool, ClusterError> {
         let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background", "preconditions": {"uid": uid},
         });
-        let call = Call::on(Method::DELETE, object, (JSON, &options), &["delete"]);
-        match unless_gone(self.persist(&call).await.map(drop)) {
-            Err(ClusterError::Conflict(_)) => Ok(()),
-            done => done,
+        self.unless_changed(&Call::on(Method::DELETE, object, (JSON, &options), &["delete"])).await
+    }
+
+    async fn unless_changed(&self, call: &Call<'_>) -> Result<bool, ClusterError> {
+        match self.persist(call).await {
+            Ok(_) => Ok(true),
+            Err(ClusterError::NotFound(_) | ClusterError::Conflict(_)) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
-    /// Lists the metadata of all objects of a kind with these labels, in a namespace or in all of them. A kind that is not served has none.
-    pub(crate) async fn list_metadata(
+    /// Lists all objects of a kind with these labels in a namespace, or in all of them; with `metadata_only`, only their metadata. A kind that
+    /// is not served has none.
+    pub(crate) async fn list_pages(
         &self,
         resource: &Resource,
         namespace: Option<&str>,
         labels: &str,
-    ) -> Result<Vec<Value>, ClusterError> {
-        self.list_pages(resource, (namespace, labels), METADATA_LIST).await
-    }
-
-    /// Lists all objects of a kind with these labels in a namespace, or in all of them. A kind that is not served has none.
-    pub(crate) async fn list_whole(
-        &self,
-        resource: &Resource,
-        namespace: Option<&str>,
-        labels: &str,
-    ) -> Result<Vec<Value>, ClusterError> {
-        self.list_pages(resource, (namespace, labels), JSON).await
-    }
-
-    async fn list_pages(
-        &self,
-        resource: &Resource,
-        (namespace, labels): (Option<&str>, &str),
-        accept: &'static str,
+        metadata_only: bool,
     ) -> Result<Vec<Value>, ClusterError> {
         let path = resource.path(namespace, None, None);
         let (mut all, mut next) = (Vec::new(), String::new());
         loop {
             let target = format!("{path}?limit={PAGE}&labelSelector={}&continue={next}", escaped(labels));
             let mut call = Call::get(target, Asked::of(resource, namespace, &["list"]));
-            call.accept = accept;
+            call.accept = if metadata_only { METADATA_LIST } else { JSON };
             let mut page = match self.persist(&call).await {
                 Ok(reply) => value(&reply)?,
                 Err(ClusterError::NotFound(_)) => return Ok(all),
@@ -118,12 +104,5 @@ impl Cluster {
                 _ => return Ok(all),
             }
         }
-    }
-}
-
-fn unless_gone(done: Result<(), ClusterError>) -> Result<(), ClusterError> {
-    match done {
-        Err(ClusterError::NotFound(_)) => Ok(()),
-        done => done,
     }
 }

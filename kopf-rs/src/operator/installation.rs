@@ -43,8 +43,14 @@ const KINDS: [(&str, &str); 21] = [
 const NAMESPACE: (&str, &str) = ("", "Namespace");
 const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
+/// The end of the labels of all operators' installations.
+const INSTALLED: &str = "/installed-in";
+
 /// The annotation of the account of an installation whose Pods have started once.
 const COMPLETE: &str = "complete";
+
+/// The conditions of a Deployment that explain why its Pods do not start.
+const PROBLEMS: [(&str, &str); 2] = [("ReplicaFailure", "True"), ("Progressing", "False")];
 
 /// States of a waiting container that pass by themselves.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
@@ -60,8 +66,6 @@ pub(crate) struct Installation {
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) resource: Resource,
-    pub(crate) namespace: Option<String>,
-    pub(crate) name: String,
     pub(crate) object: Value,
 }
 
@@ -74,15 +78,6 @@ pub(crate) struct Need {
     pub(crate) namespace: Option<String>,
     /// `None` for all objects.
     pub(crate) name: Option<String>,
-}
-
-/// The progress of a Deployment in starting its Pods.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Rollout {
-    Complete,
-    Waiting(String),
-    /// The Deployment controller has given up.
-    Failed(String),
 }
 
 // === impl Installation ===
@@ -116,6 +111,19 @@ impl Installation {
         object["metadata"]["labels"][label(&self.operator)] == self.namespace.as_str()
     }
 
+    /// Returns the objects with the wanted addresses that exist but do not belong to the installation; with `adopts`, only those that belong to
+    /// another one. Definitions and namespaces may be shared.
+    pub(crate) fn foreign<'a>(
+        &self,
+        wanted: &'a [Target],
+        live: &[Option<Value>],
+        adopts: bool,
+    ) -> Vec<&'a Target> {
+        let is_free = |it: &Value| self.has(it) || adopts && labels(it).next().is_none();
+        let pairs = wanted.iter().zip(live).filter(|(target, _)| !target.is_kept_by_default());
+        pairs.filter(|(_, live)| live.as_ref().is_some_and(|it| !is_free(it))).map(|(it, _)| it).collect()
+    }
+
     /// Returns whether the object is the account of an installation that was once complete.
     pub(crate) fn is_complete(&self, objects: &[Target]) -> bool {
         let key = completed(&self.operator);
@@ -131,7 +139,13 @@ impl Installation {
 
 /// Returns the label of all objects of an operator's installation. Its value is the namespace.
 pub(crate) fn label(operator: &str) -> String {
-    format!("{}/installed-in", naming::prefix(operator))
+    naming::prefix(operator) + INSTALLED
+}
+
+/// Returns the labels of an object that belong to installations of any operator.
+pub(crate) fn labels(object: &Value) -> impl Iterator<Item = &str> {
+    let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+    labels.map(|(key, _)| &**key).filter(|it| it.ends_with(INSTALLED))
 }
 
 /// Returns the annotation of the account of a complete installation.
@@ -151,13 +165,15 @@ impl Target {
     }
 
     pub(crate) fn of(resource: &Resource, object: Value) -> Self {
-        let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
-        Self {
-            resource: resource.clone(),
-            namespace: text("namespace").filter(|_| resource.namespaced),
-            name: text("name").unwrap_or_default(),
-            object,
-        }
+        Self { resource: resource.clone(), object }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.object["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.object["metadata"]["namespace"].as_str().filter(|_| self.resource.namespaced)
     }
 
     fn is(&self, (group, kind): (&str, &str)) -> bool {
@@ -177,7 +193,7 @@ impl Target {
     }
 
     pub(crate) fn is_account(&self, of: &Installation) -> bool {
-        self.is(("", "ServiceAccount")) && self.namespace.as_deref() == Some(&*of.namespace)
+        self.is(("", "ServiceAccount")) && self.namespace() == Some(&*of.namespace)
     }
 
     pub(crate) fn is_role(&self) -> bool {
@@ -195,7 +211,7 @@ impl Target {
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.resource.identity() == other.resource.identity()
-            && (&self.namespace, &self.name) == (&other.namespace, &other.name)
+            && (self.namespace(), self.name()) == (other.namespace(), other.name())
     }
 
     /// Returns the uid of an object that exists.
@@ -208,17 +224,17 @@ impl Target {
         let resource = &self.resource;
         let dot = if resource.group.is_empty() { "" } else { "." };
         let kind = resource.kind.to_lowercase();
-        let place = self.namespace.as_deref().filter(|it| *it != home);
+        let place = self.namespace().filter(|it| *it != home);
         let place = place.map(|it| format!(" (namespace {it})")).unwrap_or_default();
-        format!("{kind}{dot}{}/{}{place}", resource.group, self.name)
+        format!("{kind}{dot}{}/{}{place}", resource.group, self.name())
     }
 
     /// Returns the permissions for requests with these verbs.
     pub(crate) fn needs(&self, verbs: &[&'static str]) -> Vec<Need> {
         let need = |verb: &&'static str| {
-            let mut need = Need::of(verb, &self.resource, self.namespace.as_deref());
+            let mut need = Need::of(verb, &self.resource, self.namespace());
             // RBAC cannot restrict `create` by name.
-            need.name = Some(self.name.clone()).filter(|_| *verb != "create");
+            need.name = Some(self.name().to_owned()).filter(|_| *verb != "create");
             need
         };
         verbs.iter().map(need).collect()
@@ -294,21 +310,6 @@ pub(crate) fn surplus(found: &[Target], wanted: &[Target]) -> (Vec<Target>, Vec<
     lacking.cloned().partition(|it| !it.is_kept_by_default())
 }
 
-/// Returns the objects with the wanted addresses that exist but do not belong to the installation. Definitions and namespaces may be shared.
-pub(crate) fn foreign<'a>(
-    installation: &Installation,
-    wanted: &'a [Target],
-    live: &[Option<Value>],
-) -> Vec<&'a Target> {
-    let is_foreign =
-        |it: &Option<Value>| it.as_ref().is_some_and(|it| !it.is_null() && !installation.has(it));
-    let pairs = wanted.iter().zip(live);
-    pairs
-        .filter(|(target, live)| !target.is_kept_by_default() && is_foreign(live))
-        .map(|(it, _)| it)
-        .collect()
-}
-
 /// Returns whether the operator in this namespace converts the objects of the definition.
 pub(crate) fn converts_here(definition: &Value, home: &str) -> bool {
     let conversion = &definition["spec"]["conversion"];
@@ -343,29 +344,27 @@ pub(crate) fn comparable(object: &Value) -> Value {
 
 // === Pods ===
 
-/// Returns how far the Deployment has started the Pods of its present version.
-pub(crate) fn rollout(deployment: &Value) -> Rollout {
+/// Returns what the Deployment waits for before all Pods of its present version have started, or `None` if they have.
+pub(crate) fn unfinished(deployment: &Value) -> Option<String> {
     let number = |at: &Value| at.as_u64().unwrap_or_default();
     let (metadata, status) = (&deployment["metadata"], &deployment["status"]);
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    let gave_up = conditions.clone().find(|it| it["type"] == "Progressing" && it["status"] == "False");
-    if let Some(condition) = gave_up {
-        return Rollout::Failed(words(condition));
-    }
+    // Until then, the status describes an earlier version.
     if number(&status["observedGeneration"]) < number(&metadata["generation"]) {
-        return Rollout::Waiting("its controller has not seen the change yet".to_owned());
+        return Some("its controller has not seen the change yet".to_owned());
     }
     let wanted = deployment["spec"]["replicas"].as_u64().unwrap_or(1);
     let [all, updated, available] =
         ["replicas", "updatedReplicas", "availableReplicas"].map(|it| number(&status[it]));
-    if updated < wanted || all > updated || available < wanted {
-        let refused = conditions.clone().find(|it| it["type"] == "ReplicaFailure" && it["status"] == "True");
-        let refused = refused.map(|it| format!("; no Pod can be created: {}", words(it))).unwrap_or_default();
-        let old = all.saturating_sub(updated);
-        let old = if old > 0 { format!(", {old} old ones remain") } else { String::new() };
-        return Rollout::Waiting(format!("{available} of {wanted} Pods are available{old}{refused}"));
+    if updated >= wanted && all <= updated && available >= wanted {
+        return None;
     }
-    Rollout::Complete
+    let old = all.saturating_sub(updated);
+    let old = if old > 0 { format!(", {old} old ones remain") } else { String::new() };
+    let is_problem =
+        |it: &&Value| PROBLEMS.iter().any(|(kind, value)| it["type"] == *kind && it["status"] == *value);
+    let problems = status["conditions"].as_array().into_iter().flatten().filter(is_problem);
+    let problems: Vec<String> = problems.map(|it| format!("; {}", words(it))).collect();
+    Some(format!("{available} of {wanted} Pods are available{old}{}", problems.concat()))
 }
 
 fn words(condition: &Value) -> String {
@@ -425,7 +424,7 @@ mod tests {
         ];
         let found = [role.clone(), other, definition];
         let (removed, kept) = surplus(&found, &[role]);
-        let names = |all: &[Target]| all.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        let names = |all: &[Target]| all.iter().map(|it| it.name().to_owned()).collect::<Vec<_>>();
         assert_eq!(names(&removed), ["b"]);
         assert_eq!(names(&kept), ["demos.example.com"]);
     }
@@ -435,11 +434,14 @@ mod tests {
         let installation = Installation { operator: "op".to_owned(), namespace: "team".to_owned() };
         let wanted = target("apps", "Deployment", "op");
         let mut live = wanted.object.clone();
-        assert_eq!(foreign(&installation, std::slice::from_ref(&wanted), &[Some(live.clone())]).len(), 1);
+        let is_foreign = |live: Option<&Value>, adopts: bool| {
+            let foreign = installation.foreign(std::slice::from_ref(&wanted), &[live.cloned()], adopts);
+            !foreign.is_empty()
+        };
+        assert!(is_foreign(Some(&live), false) && !is_foreign(Some(&live), true) && !is_foreign(None, false));
         installation.mark(&mut live);
         assert_eq!(live["metadata"]["labels"], json!({"op.kopf.rs/installed-in": "team"}));
-        assert!(foreign(&installation, std::slice::from_ref(&wanted), &[Some(live.clone())]).is_empty());
-        assert!(foreign(&installation, std::slice::from_ref(&wanted), &[None]).is_empty());
+        assert!(!is_foreign(Some(&live), false));
         let found = [Target::found(&wanted.resource, live)];
         assert_eq!(Installation::among("op", &found), [installation]);
         assert_eq!(Installation::among("other", &found), []);
@@ -472,11 +474,10 @@ mod tests {
     fn a_rollout_is_complete_when_all_pods_of_the_new_version_are_available() {
         let deployment =
             |status: Value| json!({"metadata": {"generation": 2}, "spec": {"replicas": 2}, "status": status});
-        let waiting = |status: Value| match rollout(&deployment(status)) {
-            Rollout::Waiting(why) => why,
-            other => format!("{other:?}"),
-        };
-        assert_eq!(waiting(json!({"observedGeneration": 1})), "its controller has not seen the change yet");
+        let waiting = |status: Value| unfinished(&deployment(status)).unwrap_or_default();
+        let gave_up = json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "m"}]);
+        let stale = json!({"observedGeneration": 1, "conditions": gave_up.clone()});
+        assert_eq!(waiting(stale), "its controller has not seen the change yet");
         assert_eq!(
             waiting(
                 json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1, "availableReplicas": 2})
@@ -485,13 +486,12 @@ mod tests {
         );
         let complete =
             json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2});
-        assert_eq!(rollout(&deployment(complete)), Rollout::Complete);
-        let gave_up = json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "m"}]);
-        let gave_up = json!({"observedGeneration": 2, "conditions": gave_up});
-        assert_eq!(rollout(&deployment(gave_up)), Rollout::Failed("ProgressDeadlineExceeded: m".to_owned()));
+        assert_eq!(unfinished(&deployment(complete)), None);
+        let gave_up = waiting(json!({"observedGeneration": 2, "conditions": gave_up}));
+        assert_eq!(gave_up, "0 of 2 Pods are available; ProgressDeadlineExceeded: m");
         let refused = json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"}]);
         let refused = waiting(json!({"observedGeneration": 2, "conditions": refused}));
-        assert_eq!(refused, "0 of 2 Pods are available; no Pod can be created: FailedCreate: quota");
+        assert_eq!(refused, "0 of 2 Pods are available; FailedCreate: quota");
     }
 
     #[test]

@@ -3,25 +3,15 @@
 //! Guarantees that nothing is changed before all checks have passed, and that a repetition continues an interrupted command. This module
 //! does not know which objects an operator has.
 
-use kopf_rs_flags::installing::Task;
+use kopf_rs_flags::installing::InstallingFlags;
 use serde_json::Value;
 
 use crate::cli::install::comparing::difference;
 use crate::cli::install::site::{Done, Site, failed};
 use crate::cli::install::starting::{established, rolled_out};
 use crate::cluster::error::ClusterError;
-use crate::operator::installation::{Installation, Need, Target, foreign, kinds, label, surplus};
-
-/// The order to install or to upgrade.
-#[derive(Clone, Copy)]
-pub(super) struct Order<'a> {
-    pub(super) operator: &'a str,
-    pub(super) task: Task,
-    /// Only show the differences.
-    pub(super) is_dry: bool,
-    /// Take over objects that exist and belong to no installation.
-    pub(super) adopts: bool,
-}
+use crate::operator::compatibility::breakages;
+use crate::operator::installation::{Installation, Need, Target, kinds, label, surplus};
 
 /// The installation as it is wanted, and as it is.
 struct Plan {
@@ -41,18 +31,24 @@ struct Plan {
 }
 
 /// Installs or upgrades the operator that these objects make.
-pub(super) async fn apply(site: &Site<'_>, order: Order<'_>, objects: Vec<Value>) -> Done {
-    let plan = plan(site, order, objects).await?;
-    let (operator, home) = (order.operator, &*plan.installation.namespace);
-    if order.task == Task::Upgrade && !plan.is_begun {
+pub(super) async fn apply(
+    site: &Site<'_>,
+    operator: &str,
+    flags: InstallingFlags,
+    objects: Vec<Value>,
+) -> Done {
+    let plan = plan(site, operator, objects).await?;
+    let home = &*plan.installation.namespace;
+    if !flags.install && !plan.is_begun {
         return Err(format!(
             "the operator {operator} is not installed in the namespace {home}: expected an installation to upgrade. Nothing has been changed. \
              Use `install`, or `upgrade --install`, or say where it is installed by --install-namespace"
         )
         .into());
     }
-    check_owners(&plan, order)?;
-    if order.is_dry {
+    check_owners(&plan, flags)?;
+    warn(site, &plan);
+    if flags.dry_run {
         let differences = differences(site, &plan).await?;
         if differences.is_empty() {
             (site.say)(&format!("The operator {operator} in the namespace {home} is up to date."));
@@ -62,16 +58,19 @@ pub(super) async fn apply(site: &Site<'_>, order: Order<'_>, objects: Vec<Value>
         }
         return Ok(());
     }
-    if order.task == Task::Install && plan.is_complete {
+    if !flags.upgrade && plan.is_complete {
         return unchanged(site, &plan, operator).await;
     }
-    check_roles(site, &plan).await?;
+    // Nobody may grant more rights than they have.
+    for role in plan.wanted.iter().filter(|it| it.is_role()) {
+        rehearsed(site, &plan, role).await?;
+    }
     carry_out(site, &plan).await
 }
 
 /// Collects the states of all objects, after a check that the caller may read them and write them.
-async fn plan(site: &Site<'_>, order: Order<'_>, objects: Vec<Value>) -> Done<Plan> {
-    let installation = Installation::of(order.operator, &objects)
+async fn plan(site: &Site<'_>, operator: &str, objects: Vec<Value>) -> Done<Plan> {
+    let installation = Installation::of(operator, &objects)
         .ok_or("the manifests have no ServiceAccount: expected one in the namespace of the operator")?;
     let mut wanted = Vec::new();
     for mut object in objects {
@@ -82,7 +81,7 @@ async fn plan(site: &Site<'_>, order: Order<'_>, objects: Vec<Value>) -> Done<Pl
     let mut needs: Vec<Need> = kinds.iter().map(|it| Need::of("list", it, None)).collect();
     needs.extend(wanted.iter().flat_map(|it| it.needs(&["get", "create", "patch"])));
     site.check(needs).await?;
-    let (mut live, labels) = (Vec::new(), format!("{}={}", label(order.operator), installation.namespace));
+    let (mut live, labels) = (Vec::new(), format!("{}={}", label(operator), installation.namespace));
     for target in &wanted {
         live.push(site.read(target).await?);
     }
@@ -101,22 +100,34 @@ async fn plan(site: &Site<'_>, order: Order<'_>, objects: Vec<Value>) -> Done<Pl
 }
 
 /// Fails if objects of the same names belong to someone else.
-fn check_owners(plan: &Plan, order: Order<'_>) -> Done {
-    let foreign = foreign(&plan.installation, &plan.wanted, &plan.live);
-    if foreign.is_empty() || order.adopts {
+fn check_owners(plan: &Plan, flags: InstallingFlags) -> Done {
+    let foreign = plan.installation.foreign(&plan.wanted, &plan.live, flags.adopt);
+    if foreign.is_empty() {
         return Ok(());
     }
-    let home = &plan.installation.namespace;
+    let Installation { operator, namespace: home } = &plan.installation;
     let names: Vec<String> = foreign.iter().map(|it| it.shown(home)).collect();
-    let label = label(order.operator);
+    let remedy = if flags.adopt {
+        "They belong to another installation, so --adopt does not take them over: uninstall it, or choose"
+    } else {
+        "If `kubectl apply` has created them for this operator, take them over by --adopt; otherwise choose"
+    };
     Err(format!(
-        "these objects exist, and do not belong to an installation of the operator {} in the namespace {home}: expected the label \
-         {label}={home} on them, or no such objects\n  {}\nNothing has been changed. If `kubectl apply` has created them for this operator, \
-         take them over by --adopt; else choose another --name or --install-namespace",
-        order.operator,
+        "these objects exist, and do not belong to an installation of the operator {operator} in the namespace {home}: expected the label \
+         {}={home} on them, or no such objects\n  {}\nNothing has been changed. {remedy} another --name or --install-namespace",
+        label(operator),
         names.join("\n  ")
     )
     .into())
+}
+
+/// Warns of changes of definitions that break stored objects.
+fn warn(site: &Site<'_>, plan: &Plan) {
+    let pairs = plan.wanted.iter().zip(&plan.live).filter(|(wanted, _)| wanted.is_definition());
+    let pairs = pairs.filter_map(|(wanted, live)| Some((live.as_ref()?, &wanted.object)));
+    for breakage in pairs.flat_map(|(old, new)| breakages(old, new)) {
+        (site.say)(&format!("warning: this breaks stored objects: {breakage}"));
+    }
 }
 
 /// The end of an installation that is complete already.
@@ -128,8 +139,8 @@ async fn unchanged(site: &Site<'_>, plan: &Plan, operator: &str) -> Done {
         return Ok(());
     }
     Err(format!(
-        "the operator {operator} is installed in the namespace {home} already, and differs in {} objects: expected no installation. Nothing has \
-         been changed. Use `upgrade`; `upgrade --dry-run` shows the differences",
+        "the operator {operator} is already installed in the namespace {home}, and {} objects differ from this version. Nothing has been changed. \
+         Use `upgrade`; `upgrade --dry-run` shows the differences",
         differences.len()
     )
     .into())
@@ -140,14 +151,8 @@ async fn differences(site: &Site<'_>, plan: &Plan) -> Done<Vec<String>> {
     let home = &plan.installation.namespace;
     let mut all = Vec::new();
     for (target, live) in plan.wanted.iter().zip(&plan.live) {
-        let shown = target.shown(home);
-        let after = match site.put(target, true).await {
-            Ok(after) => after,
-            // Its namespace does not exist yet.
-            Err(ClusterError::NotFound(_)) if live.is_none() => target.object.clone(),
-            Err(error) => return Err(failed(&format!("{shown} would be refused"), &error).into()),
-        };
-        all.extend(difference(&shown, live.as_ref(), Some(&after)));
+        let after = rehearsed(site, plan, target).await?;
+        all.extend(difference(&target.shown(home), live.as_ref(), Some(&after)));
     }
     for target in &plan.removed {
         all.extend(difference(&target.shown(home), Some(&target.object), None));
@@ -155,23 +160,28 @@ async fn differences(site: &Site<'_>, plan: &Plan) -> Done<Vec<String>> {
     Ok(all)
 }
 
-/// Lets the server check the roles, because nobody may grant more rights than they have.
-async fn check_roles(site: &Site<'_>, plan: &Plan) -> Done {
-    for target in plan.wanted.iter().filter(|it| it.is_role()) {
-        match site.put(target, true).await {
-            // Its namespace does not exist yet.
-            Ok(_) | Err(ClusterError::NotFound(_)) => {}
-            Err(error) => {
-                let shown = target.shown(&plan.installation.namespace);
-                return Err(format!(
-                    "{shown} would be refused, so nothing has been changed: {error}\nExpected all rights that it grants, or the right to \
-                     `escalate` it. Ask an administrator to run this command"
-                )
-                .into());
-            }
-        }
+/// Returns the object that would result from an application.
+async fn rehearsed(site: &Site<'_>, plan: &Plan, target: &Target) -> Done<Value> {
+    let error = match site.put(target, true).await {
+        Ok(after) => return Ok(after),
+        Err(error) => error,
+    };
+    let shown = target.shown(&plan.installation.namespace);
+    let is_applied = |name: &str| plan.wanted.iter().any(|it| it.is_namespace() && it.name() == name);
+    match (error, target.namespace()) {
+        (ClusterError::NotFound(_), Some(name)) if target.is_role() && !is_applied(name) => Err(format!(
+            "the namespace {name} does not exist, so nothing has been changed: expected it for {shown}. Create it, or select other namespaces"
+        )
+        .into()),
+        // A namespace or role that is applied before does not exist yet.
+        (ClusterError::NotFound(_), _) => Ok(target.object.clone()),
+        (error, _) if target.is_role() => Err(format!(
+            "{shown} would be refused, so nothing has been changed: {error}\nExpected all rights that it grants, or the right to `escalate` it. \
+             Ask an administrator to run this command"
+        )
+        .into()),
+        (error, _) => Err(failed(&format!("{shown} would be refused"), &error).into()),
     }
-    Ok(())
 }
 
 /// Applies, waits and removes.
@@ -210,9 +220,8 @@ async fn carry_out(site: &Site<'_>, plan: &Plan) -> Done {
             target.shown(home)
         ));
     }
-    let accounts: Vec<&Target> = plan.wanted.iter().filter(|it| it.is_account(&plan.installation)).collect();
     if !plan.is_complete {
-        for account in accounts {
+        for account in plan.wanted.iter().filter(|it| it.is_account(&plan.installation)) {
             site.merge(account, &plan.installation.completion()).await?;
         }
     }

@@ -4,33 +4,23 @@
 //! unmentioned, and that a repetition continues an interrupted command. Works without a running operator. This module does not know which
 //! objects an operator has.
 
+use kopf_rs_flags::installing::InstallingFlags;
 use serde_json::json;
 
 use crate::cli::install::site::{Done, Site};
 use crate::object::resource::Resource;
 use crate::operator::admission::cleaning::Cleaning;
-use crate::operator::installation::{Installation, Need, Target, converts_here, kinds, label, unconverted};
+use crate::operator::installation::{
+    Installation, Need, Target, converts_here, kinds, label, labels, unconverted,
+};
 use crate::operator::run::footprint::Footprint;
 
 mod leftovers;
 
-use leftovers::{Leftovers, is_terminating, names};
+use leftovers::{Leftovers, has_finalizer, is_terminating, names};
 
-/// The extent of a removal.
-#[derive(Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub(super) struct Removal<'a> {
-    /// The namespace of the operator, where it is installed in several.
-    pub(super) namespace: Option<&'a str>,
-    /// Only show what would be removed.
-    pub(super) is_dry: bool,
-    /// Delete the objects of the operator's own kinds, while it runs.
-    pub(super) deletes_objects: bool,
-    /// Remove its finalizer from objects.
-    pub(super) removes_finalizers: bool,
-    /// Delete the definitions of its kinds.
-    pub(super) removes_definitions: bool,
-}
+/// The number of looks at objects that others change at the same time.
+const ATTEMPTS: usize = 5;
 
 /// The objects of an installation.
 struct Plan {
@@ -45,14 +35,19 @@ struct Plan {
     runs: bool,
 }
 
-/// Removes the operator.
-pub(super) async fn remove(site: &Site<'_>, footprint: &Footprint, removal: Removal<'_>) -> Done {
-    let plan = plan(site, footprint, removal).await?;
-    check(footprint, removal, &plan)?;
-    site.check(needs(footprint, removal, &plan)).await?;
-    if removal.is_dry {
-        show(site, removal, &plan);
-        report_leftovers(site, footprint, removal, &plan);
+/// Removes the operator that is installed in this namespace; without one, in its only namespace.
+pub(super) async fn remove(
+    site: &Site<'_>,
+    footprint: &Footprint,
+    flags: InstallingFlags,
+    namespace: Option<&str>,
+) -> Done {
+    let plan = plan(site, footprint, flags, namespace).await?;
+    check(footprint, flags, &plan)?;
+    site.check(needs(footprint, flags, &plan)).await?;
+    if flags.dry_run {
+        show(site, footprint, flags, &plan).await?;
+        plan.leftovers.report(site, &footprint.finalizer, flags);
         return Ok(());
     }
     let home = &*plan.home;
@@ -61,33 +56,38 @@ pub(super) async fn remove(site: &Site<'_>, footprint: &Footprint, removal: Remo
     }
     if !plan.runs {
         // The requests that follow would be refused, because nothing answers the webhooks. A running operator removes its webhooks at its end.
-        end_conversions(site, footprint, &plan).await?;
-        clean(site, footprint).await?;
+        deregister(site, footprint, &plan).await?;
     }
-    finish_deletions(site, footprint, removal, &plan).await?;
+    finish_deletions(site, footprint, flags, &plan).await?;
     stop(site, footprint, &plan).await?;
-    if removal.removes_finalizers {
+    if flags.remove_finalizers {
         release(site, footprint).await?;
     }
-    if removal.deletes_objects {
+    if flags.delete_objects {
         until_gone(site, &plan.leftovers.objects).await?;
     }
-    if plan.runs {
-        end_conversions(site, footprint, &plan).await?;
-    }
-    let cleaned = clean(site, footprint).await;
+    deregister(site, footprint, &plan).await?;
     remove_rest(site, footprint, &plan).await?;
-    if removal.removes_definitions {
+    let leftovers = Leftovers::find(site, footprint, &plan.definitions, plan.leftovers.is_shared).await?;
+    if flags.crds {
+        // Users may have created objects meanwhile.
+        leftovers.check(flags, "The definitions are kept, and everything else is removed")?;
         for definition in &plan.definitions {
             site.delete(definition, home).await?;
         }
         until_gone(site, &plan.definitions).await?;
     }
-    report(site, footprint, removal, &plan);
-    cleaned
+    leftovers.report(site, &footprint.finalizer, flags);
+    report(site, footprint, flags, &plan);
+    Ok(())
 }
 
-async fn plan(site: &Site<'_>, footprint: &Footprint, removal: Removal<'_>) -> Done<Plan> {
+async fn plan(
+    site: &Site<'_>,
+    footprint: &Footprint,
+    flags: InstallingFlags,
+    namespace: Option<&str>,
+) -> Done<Plan> {
     let operator = &*footprint.operator;
     let kinds = kinds(&site.resources, &[]);
     let pods = Resource::built_in("", "Pod", true);
@@ -95,9 +95,9 @@ async fn plan(site: &Site<'_>, footprint: &Footprint, removal: Removal<'_>) -> D
     site.check(looked_at.map(|it| Need::of("list", it, None)).collect()).await?;
     let found = site.find(&kinds, &label(operator)).await?;
     let all = Installation::among(operator, &found);
-    let installation = chosen(operator, &all, removal.namespace)?;
-    let is_shared = all.len() > usize::from(installation.is_some());
-    if is_shared && (removal.deletes_objects || removal.removes_finalizers || removal.removes_definitions) {
+    let installation = chosen(operator, &all, namespace)?;
+    let is_shared = all.len() > 1;
+    if is_shared && (flags.delete_objects || flags.remove_finalizers || flags.crds) {
         return Err(format!(
             "the operator {operator} is also installed in another namespace, where it handles objects of the same kinds: expected no \
              --delete-objects, --remove-finalizers or --crds. Nothing has been changed. Remove it there first"
@@ -110,6 +110,9 @@ async fn plan(site: &Site<'_>, footprint: &Footprint, removal: Removal<'_>) -> D
     removed.retain(|it| is_own(it));
     let (definitions, namespaces): (Vec<Target>, Vec<Target>) =
         kept.into_iter().partition(Target::is_definition);
+    if flags.delete_objects || flags.crds {
+        check_others(site, operator, &definitions).await?;
+    }
     let ready = |it: &Target| it.object["status"]["readyReplicas"].as_u64() > Some(0);
     Ok(Plan {
         home: installation.map(|it| it.namespace.clone()).unwrap_or_default(),
@@ -127,14 +130,15 @@ fn chosen<'a>(
     all: &'a [Installation],
     namespace: Option<&str>,
 ) -> Done<Option<&'a Installation>> {
-    match (namespace, all) {
-        (Some(namespace), all) => Ok(all.iter().find(|it| it.namespace == namespace)),
-        (None, []) => Ok(None),
-        (None, [one]) => Ok(Some(one)),
-        (None, several) => {
-            let namespaces: Vec<&str> = several.iter().map(|it| &*it.namespace).collect();
+    let mut meant = all.iter().filter(|it| namespace.is_none_or(|namespace| it.namespace == namespace));
+    match (meant.next(), meant.next()) {
+        (None, _) if all.is_empty() => Ok(None),
+        (Some(one), None) => Ok(Some(one)),
+        _ => {
+            let namespaces: Vec<&str> = all.iter().map(|it| &*it.namespace).collect();
+            let given = namespace.unwrap_or("not given");
             Err(format!(
-                "the operator {operator} is installed in several namespaces ({}): expected --install-namespace, which selects one. Nothing has \
+                "--install-namespace is {given}: expected one of the namespaces in which the operator {operator} is installed: {}. Nothing has \
                  been changed",
                 namespaces.join(", ")
             )
@@ -143,24 +147,34 @@ fn chosen<'a>(
     }
 }
 
-/// Fails where the removal would delete objects that nobody has mentioned, or would wait for an operator that does not run.
-fn check(footprint: &Footprint, removal: Removal<'_>, plan: &Plan) -> Done {
-    let Leftovers { objects, held, .. } = &plan.leftovers;
-    if removal.removes_definitions && !removal.deletes_objects && !objects.is_empty() {
-        return Err(format!(
-            "--crds would delete {} objects with the definitions: {}. Nothing has been changed. Expected no objects of these kinds, or \
-             --delete-objects",
-            objects.len(),
-            names(objects)
-        )
-        .into());
+/// Fails if another operator is installed that has one of these definitions. A label alone may be left of an operator that is removed.
+async fn check_others(site: &Site<'_>, operator: &str, definitions: &[Target]) -> Done {
+    let accounts = [Resource::built_in("", "ServiceAccount", true)];
+    for definition in definitions {
+        for other in labels(&definition.object).filter(|it| *it != label(operator)) {
+            if let [account, ..] = &*site.find(&accounts, other).await? {
+                return Err(format!(
+                    "{} also belongs to the operator of {}: expected no --delete-objects or --crds, which would delete the objects of that \
+                     operator. Nothing has been changed. Remove that operator first",
+                    definition.shown(""),
+                    account.shown("")
+                )
+                .into());
+            }
+        }
     }
-    let waiting: Vec<Target> =
-        held.iter().filter(|it| removal.deletes_objects || is_terminating(&it.object)).cloned().collect();
-    if !waiting.is_empty() && !plan.runs && !removal.removes_finalizers {
+    Ok(())
+}
+
+/// Fails where the removal would delete objects that nobody has mentioned, or would wait for an operator that does not run.
+fn check(footprint: &Footprint, flags: InstallingFlags, plan: &Plan) -> Done {
+    plan.leftovers.check(flags, "Nothing has been changed")?;
+    let waiting = plan.leftovers.waiting(flags);
+    if !waiting.is_empty() && !plan.runs && !flags.remove_finalizers {
         return Err(format!(
-            "{} objects have the finalizer {}, so their deletion waits for the operator, which does not run: {}. Nothing has been changed. \
-             Expected --remove-finalizers, which lets them go without their deletion handlers, or a running operator",
+            "{} objects have the finalizer {}, so their deletion waits for the operator, which does not run: {}. Nothing has been changed. Start \
+             the operator, which then handles the deletions, or add --remove-finalizers, which deletes the objects without calling deletion \
+             handlers",
             waiting.len(),
             footprint.finalizer,
             names(&waiting)
@@ -171,43 +185,59 @@ fn check(footprint: &Footprint, removal: Removal<'_>, plan: &Plan) -> Done {
 }
 
 /// Returns the permissions for the changes.
-fn needs(footprint: &Footprint, removal: Removal<'_>, plan: &Plan) -> Vec<Need> {
-    let of = |all: &[Target], verb| all.iter().flat_map(|it| it.needs(&[verb])).collect::<Vec<_>>();
-    let mut needs = of(&plan.removed, "delete");
+fn needs(footprint: &Footprint, flags: InstallingFlags, plan: &Plan) -> Vec<Need> {
+    let of = |all: &[Target], verbs: &[&'static str]| -> Vec<Need> {
+        all.iter().flat_map(|it| it.needs(verbs)).collect()
+    };
+    // Users may have many objects, so the questions are about all objects of a kind in a namespace.
+    let of_any = |all: &[Target], verbs: &[&'static str]| {
+        of(all, verbs).into_iter().map(|need| Need { name: None, ..need })
+    };
+    let Leftovers { objects, held, .. } = &plan.leftovers;
+    let mut needs = of(&plan.removed, &["delete"]);
     if !plan.home.is_empty() {
-        needs.extend(shared(footprint, &plan.home).iter().flat_map(|it| it.needs(&["get", "delete"])));
+        needs.extend(of(&shared(footprint, &plan.home), &["get", "delete"]));
     }
-    if removal.deletes_objects {
-        needs.extend(of(&plan.leftovers.objects, "delete"));
+    if flags.delete_objects {
+        needs.extend(of_any(objects, &["get", "delete"]));
     }
-    if removal.removes_finalizers {
-        needs.extend(of(&plan.leftovers.held, "patch"));
+    if plan.runs {
+        needs.extend(of_any(held, &["get"]));
+    }
+    if flags.remove_finalizers {
+        needs.extend(of_any(held, &["patch"]));
     }
     let converting = plan.definitions.iter().filter(|it| converts_here(&it.object, &plan.home));
-    needs.extend(converting.flat_map(|it| it.needs(&["patch"])));
-    if removal.removes_definitions {
-        needs.extend(of(&plan.definitions, "delete"));
+    needs.extend(converting.flat_map(|it| it.needs(&["get", "patch"])));
+    if flags.crds {
+        needs.extend(of(&plan.definitions, &["get", "delete"]));
     }
     needs
 }
 
 /// Shows what would be removed.
-fn show(site: &Site<'_>, removal: Removal<'_>, plan: &Plan) {
+async fn show(site: &Site<'_>, footprint: &Footprint, flags: InstallingFlags, plan: &Plan) -> Done {
     let Leftovers { objects, held, .. } = &plan.leftovers;
-    let objects = objects.iter().filter(|_| removal.deletes_objects);
-    let definitions = plan.definitions.iter().filter(|_| removal.removes_definitions);
-    let held = held.iter().filter(|_| removal.removes_finalizers);
-    for target in held {
+    for target in held.iter().filter(|_| flags.remove_finalizers) {
         (site.say)(&format!("{} would lose its finalizer", target.shown(&plan.home)));
     }
-    for target in objects.chain(&plan.removed).chain(definitions) {
+    let objects = objects.iter().filter(|_| flags.delete_objects);
+    let definitions = plan.definitions.iter().filter(|_| flags.crds);
+    let found = find_shared(site, footprint, plan).await?;
+    for target in objects.chain(&found).chain(&plan.removed).chain(definitions) {
         (site.say)(&format!("{} would be deleted", target.shown(&plan.home)));
     }
+    Ok(())
 }
 
 /// Deletes objects on request, and lets the running operator finish all deletions.
-async fn finish_deletions(site: &Site<'_>, footprint: &Footprint, removal: Removal<'_>, plan: &Plan) -> Done {
-    if removal.deletes_objects {
+async fn finish_deletions(
+    site: &Site<'_>,
+    footprint: &Footprint,
+    flags: InstallingFlags,
+    plan: &Plan,
+) -> Done {
+    if flags.delete_objects {
         for target in plan.leftovers.objects.iter().filter(|it| !is_terminating(&it.object)) {
             site.delete(target, &plan.home).await?;
         }
@@ -215,67 +245,52 @@ async fn finish_deletions(site: &Site<'_>, footprint: &Footprint, removal: Remov
     if !plan.runs || plan.leftovers.is_shared {
         return Ok(());
     }
-    let patience = site.patience();
-    let mut told = 0;
-    loop {
-        let mut waiting = Leftovers::held(site, footprint).await?;
-        waiting.retain(|it| is_terminating(&it.object));
+    let remedy = "The operator still runs. `why` explains each object. Repeat the command when the deletion handlers succeed, or add \
+                  --remove-finalizers";
+    let remedy = Some(remedy.to_owned()).filter(|_| !flags.remove_finalizers);
+    let mut waiting: Vec<Target> = Vec::new();
+    site.wait(remedy, async || {
+        while let Some(target) = waiting.last() {
+            let live = site.read_again(target).await?;
+            if live.is_some_and(|it| has_finalizer(&it, &footprint.finalizer)) {
+                break;
+            }
+            waiting.pop();
+        }
         if waiting.is_empty() {
-            return Ok(());
+            // Lists all objects only at first and at last, because users may have many.
+            waiting = Leftovers::held(site, footprint).await?;
+            waiting.retain(|it| is_terminating(&it.object));
         }
-        if told != waiting.len() {
-            told = waiting.len();
-            (site.say)(&format!("waiting for the operator to finish the deletion of {told} objects"));
-        }
-        if patience.lasts().await {
-            continue;
-        }
-        let seconds = patience.seconds;
-        if removal.removes_finalizers {
-            (site.say)(&format!("{told} deletions are not finished within {seconds} seconds (--timeout)"));
-            return Ok(());
-        }
-        return Err(format!(
-            "the operator has not finished the deletion of {told} objects within {seconds} seconds (--timeout): {}. It still runs. Expected \
-             that its deletion handlers succeed: `why` explains each object. Repeat the command later, or with --remove-finalizers",
-            names(&waiting)
-        )
-        .into());
-    }
+        let subject = || {
+            let (count, names) = (waiting.len(), names(&waiting));
+            format!("the operator to finish the deletion of {count} objects: {names}")
+        };
+        Ok((!waiting.is_empty()).then(subject))
+    })
+    .await
 }
 
 /// Deletes the Deployment, and waits until its Pods have ended: they remove what they have registered in the API server.
 async fn stop(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done {
-    if plan.home.is_empty() {
+    let home = &*plan.home;
+    if home.is_empty() {
         return Ok(());
     }
     for target in plan.removed.iter().filter(|it| it.is_deployment()) {
-        site.delete(target, &plan.home).await?;
+        site.delete(target, home).await?;
     }
     let kind = Resource::built_in("", "Pod", true);
     let labels = format!("app.kubernetes.io/name={}", footprint.operator);
-    let patience = site.patience();
-    let mut told = 0;
-    loop {
-        let pods = site.cluster.list_whole(&kind, Some(&plan.home), &labels).await;
+    let remedy =
+        format!("`kubectl --namespace {home} get pods` shows them. Repeat the command when they are gone");
+    site.wait(Some(remedy), async || {
+        let pods = site.cluster.list_pages(&kind, Some(home), &labels, false).await;
         let mut pods = pods.map_err(|error| format!("Pods cannot be listed: {error}. Repeat the command"))?;
         pods.retain(|it| it["spec"]["serviceAccountName"] == *footprint.operator);
-        if pods.is_empty() {
-            return Ok(());
-        }
-        if told != pods.len() {
-            told = pods.len();
-            (site.say)(&format!("waiting for {told} Pods to end"));
-        }
-        if !patience.lasts().await {
-            let (home, seconds) = (&plan.home, patience.seconds);
-            return Err(format!(
-                "{told} Pods of the operator in the namespace {home} have not ended within {seconds} seconds (--timeout): expected none. \
-                 `kubectl --namespace {home} get pods` shows them; repeat the command when they are gone"
-            )
-            .into());
-        }
-    }
+        Ok((!pods.is_empty()).then(|| format!("{} Pods to end", pods.len())))
+    })
+    .await
 }
 
 /// Removes the finalizer of the operator from all objects.
@@ -292,55 +307,51 @@ async fn release(site: &Site<'_>, footprint: &Footprint) -> Done {
             // A list is replaced as a whole, so it must be that of this version.
             let version = &metadata["resourceVersion"];
             let change = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
-            if site.merge_unless_changed(target, &change).await? {
+            if site.merge(target, &change).await? {
                 (site.say)(&format!("{} lost its finalizer", target.shown("")));
             }
         }
     }
     Err(format!(
-        "the finalizer {} returns to objects: expected that no other instance of the operator runs. Stop it, and repeat the command",
+        "another instance of the operator adds the finalizer {} again: stop that instance, and repeat the command",
         footprint.finalizer
     )
     .into())
 }
 
-/// The number of looks at objects that others change at the same time.
-const ATTEMPTS: usize = 5;
-
 /// Waits until the objects do not exist any more.
 async fn until_gone(site: &Site<'_>, objects: &[Target]) -> Done {
-    let patience = site.patience();
-    for target in objects {
-        while let Some(live) = site.read(target).await? {
-            if live["metadata"]["uid"] != target.uid() {
-                break;
-            }
-            if !patience.lasts().await {
+    let mut left = objects.iter().peekable();
+    let remedy = "Other controllers must remove these finalizers. Repeat the command after that";
+    site.wait(Some(remedy.to_owned()), async || {
+        while let Some(target) = left.peek() {
+            if let Some(live) = site.read_again(target).await? {
                 let finalizers = &live["metadata"]["finalizers"];
-                return Err(format!(
-                    "{} is not gone within {} seconds (--timeout): expected that its finalizers {finalizers} are removed by those who set them. \
-                     Repeat the command then",
-                    target.shown(""),
-                    patience.seconds
-                )
-                .into());
+                return Ok(Some(format!(
+                    "the deletion of {}, which has the finalizers {finalizers}",
+                    target.shown("")
+                )));
             }
+            left.next();
         }
-    }
-    Ok(())
-}
-
-/// Ends the conversion of objects, because no instance answers.
-async fn end_conversions(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done {
-    for definition in plan.definitions.iter().filter(|it| converts_here(&it.object, &plan.home)) {
-        site.merge(definition, &unconverted(&footprint.operator)).await?;
-        (site.say)(&format!("{} converts its objects no longer", definition.shown(&plan.home)));
-    }
-    Ok(())
+        Ok(None)
+    })
+    .await
 }
 
 /// Removes what instances of the operator have registered in the API server and could not remove themselves.
-async fn clean(site: &Site<'_>, footprint: &Footprint) -> Done {
+async fn deregister(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done {
+    // The registrations may belong to instances that run: those of another installation, or of one that another tool has made.
+    if plan.home.is_empty() || plan.leftovers.is_shared {
+        return Ok(());
+    }
+    for definition in plan.definitions.iter().filter(|it| converts_here(&it.object, &plan.home)) {
+        let live = site.read_again(definition).await?;
+        if live.is_some_and(|it| converts_here(&it, &plan.home)) {
+            site.merge(definition, &unconverted(&footprint.operator)).await?;
+            (site.say)(&format!("{}: conversion removed", definition.shown(&plan.home)));
+        }
+    }
     let cleaning = Cleaning::of(&footprint.operator)?;
     let (found, mut failures) = cleaning.find(&site.cluster).await;
     for remains in &found {
@@ -364,15 +375,19 @@ fn shared(footprint: &Footprint, home: &str) -> [Target; 2] {
     ]
 }
 
+async fn find_shared(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done<Vec<Target>> {
+    let mut found = Vec::new();
+    for target in shared(footprint, &plan.home).iter().filter(|_| !plan.home.is_empty()) {
+        let live = site.read(target).await?;
+        found.extend(live.map(|it| Target::found(&target.resource, it)));
+    }
+    Ok(found)
+}
+
 /// Removes the other objects, the account last.
 async fn remove_rest(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done {
-    if plan.home.is_empty() {
-        return Ok(());
-    }
-    for target in shared(footprint, &plan.home) {
-        if let Some(found) = site.read(&target).await? {
-            site.delete(&Target::found(&target.resource, found), &plan.home).await?;
-        }
+    for target in find_shared(site, footprint, plan).await? {
+        site.delete(&target, &plan.home).await?;
     }
     let is_stopped = |it: &&Target| !it.is_webhook_configuration() && !it.is_deployment();
     for target in plan.removed.iter().filter(is_stopped) {
@@ -381,14 +396,13 @@ async fn remove_rest(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Don
     Ok(())
 }
 
-fn report(site: &Site<'_>, footprint: &Footprint, removal: Removal<'_>, plan: &Plan) {
+fn report(site: &Site<'_>, footprint: &Footprint, flags: InstallingFlags, plan: &Plan) {
     let operator = &footprint.operator;
-    report_leftovers(site, footprint, removal, plan);
-    if !removal.removes_definitions && !plan.definitions.is_empty() {
+    if !flags.crds && !plan.definitions.is_empty() {
         (site.say)(&format!("kept: {}. --crds removes definitions", names(&plan.definitions)));
     }
     for namespace in &plan.namespaces {
-        let name = &namespace.name;
+        let name = namespace.name();
         (site.say)(&format!(
             "kept: namespace/{name}, which may contain objects of others. `kubectl delete namespace {name}` removes it"
         ));
@@ -397,9 +411,4 @@ fn report(site: &Site<'_>, footprint: &Footprint, removal: Removal<'_>, plan: &P
         "" => (site.say)(&format!("The operator {operator} is not installed.")),
         home => (site.say)(&format!("The operator {operator} is removed from the namespace {home}.")),
     }
-}
-
-fn report_leftovers(site: &Site<'_>, footprint: &Footprint, removal: Removal<'_>, plan: &Plan) {
-    let Removal { deletes_objects, removes_finalizers, .. } = removal;
-    plan.leftovers.report(site, &footprint.finalizer, deletes_objects, removes_finalizers);
 }

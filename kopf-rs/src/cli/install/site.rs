@@ -20,7 +20,7 @@ use crate::operator::installation::{MANAGER, Need, Target};
 pub(super) type Done<T = ()> = Result<T, Box<dyn Error>>;
 
 /// The pause between two looks at a state that is waited for.
-pub(super) const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// The number of permissions that are asked about at the same time.
 const QUESTIONS: usize = 8;
@@ -33,39 +33,45 @@ pub(super) struct Site<'a> {
     /// Prints a line of progress.
     pub(super) say: &'a dyn Fn(&str),
     /// The time limit of each wait; zero sets none.
-    pub(super) patience: Duration,
-}
-
-/// The time limit of one wait.
-pub(super) struct Patience {
-    deadline: Option<Instant>,
-    pub(super) seconds: u64,
-}
-
-impl Patience {
-    /// Waits before the next look. Returns false at the time limit.
-    pub(super) async fn lasts(&self) -> bool {
-        if self.deadline.is_some_and(|it| Instant::now() >= it) {
-            return false;
-        }
-        sleep(PAUSE).await;
-        true
-    }
+    patience: Duration,
 }
 
 impl<'a> Site<'a> {
     pub(super) async fn new(client: Client, say: &'a dyn Fn(&str), patience: Duration) -> Done<Self> {
         let cluster = Cluster::new(client);
         let resources = cluster.discover().await;
-        let resources = resources.map_err(|error| format!("the server refuses discovery: {error}"))?;
+        let resources =
+            resources.map_err(|error| format!("the server does not list its kinds (discovery): {error}"))?;
         Ok(Self { cluster, resources, say, patience })
     }
 
-    /// Starts a wait.
-    pub(super) fn patience(&self) -> Patience {
+    /// Waits until `look` returns nothing instead of the subject of the wait, which is printed whenever it changes. At the time limit, fails
+    /// with the remedy, or goes on if there is none.
+    pub(super) async fn wait(
+        &self,
+        remedy: Option<String>,
+        mut look: impl AsyncFnMut() -> Done<Option<String>>,
+    ) -> Done {
         let limit = Some(self.patience).filter(|it| !it.is_zero());
         let deadline = limit.and_then(|it| Instant::now().checked_add(it));
-        Patience { deadline, seconds: self.patience.as_secs() }
+        let mut told = String::new();
+        while let Some(subject) = look().await? {
+            if subject != told {
+                (self.say)(&format!("waiting for {subject}"));
+                told = subject;
+            }
+            if deadline.is_some_and(|it| Instant::now() >= it) {
+                let seconds = self.patience.as_secs();
+                let failure = format!("still waiting after {seconds} seconds (--timeout) for {told}");
+                let Some(remedy) = remedy else {
+                    (self.say)(&failure);
+                    return Ok(());
+                };
+                return Err(format!("{failure}\n{remedy}").into());
+            }
+            sleep(PAUSE).await;
+        }
+        Ok(())
     }
 
     /// Returns the object with its address.
@@ -111,7 +117,7 @@ impl<'a> Site<'a> {
     pub(super) async fn find(&self, kinds: &[Resource], labels: &str) -> Done<Vec<Target>> {
         let mut found = Vec::new();
         for kind in kinds {
-            let listed = self.cluster.list_whole(kind, None, labels).await;
+            let listed = self.cluster.list_pages(kind, None, labels, false).await;
             let listed = listed.map_err(|error| failed(&format!("{kind} cannot be listed"), &error))?;
             found.extend(listed.into_iter().map(|it| Target::found(kind, it)));
         }
@@ -137,33 +143,30 @@ impl<'a> Site<'a> {
         self.cluster.put(request).await
     }
 
-    /// Merges a change into an object that may be gone.
-    pub(super) async fn merge(&self, target: &Target, change: &Value) -> Done {
-        let merged = self.cluster.merge_if_there(path(target), MANAGER, change).await;
-        Ok(merged.map_err(|error| failed(&format!("{} cannot be changed", target.shown("")), &error))?)
+    /// Reads the object again; `None` if it is gone.
+    pub(super) async fn read_again(&self, target: &Target) -> Done<Option<Value>> {
+        Ok(self.read(target).await?.filter(|it| it["metadata"]["uid"] == target.uid()))
     }
 
-    /// Merges a change that names the version it is made for. Returns false if the object has changed since or is gone.
-    pub(super) async fn merge_unless_changed(&self, target: &Target, change: &Value) -> Done<bool> {
-        match self.cluster.merge(path(target), MANAGER, change).await {
-            Ok(_) => Ok(true),
-            Err(ClusterError::Conflict(_) | ClusterError::NotFound(_)) => Ok(false),
-            Err(error) => Err(failed(&format!("{} cannot be changed", target.shown("")), &error).into()),
-        }
+    /// Merges a change into an object. Returns false if the object is gone, or is not in the version that the change names.
+    pub(super) async fn merge(&self, target: &Target, change: &Value) -> Done<bool> {
+        let merged = self.cluster.merge_if_there(path(target), MANAGER, change).await;
+        Ok(merged.map_err(|error| failed(&format!("{} cannot be changed", target.shown("")), &error))?)
     }
 
     /// Deletes an object that exists.
     pub(super) async fn delete(&self, target: &Target, home: &str) -> Done {
         let shown = target.shown(home);
         let deleted = self.cluster.delete_if_there(path(target), target.uid()).await;
-        deleted.map_err(|error| failed(&format!("{shown} cannot be deleted"), &error))?;
-        (self.say)(&format!("{shown} deleted"));
+        if deleted.map_err(|error| failed(&format!("{shown} cannot be deleted"), &error))? {
+            (self.say)(&format!("{shown} deleted"));
+        }
         Ok(())
     }
 }
 
-pub(super) fn path(target: &Target) -> ObjectPath<'_> {
-    ObjectPath { resource: &target.resource, namespace: target.namespace.as_deref(), name: &target.name }
+fn path(target: &Target) -> ObjectPath<'_> {
+    ObjectPath { resource: &target.resource, namespace: target.namespace(), name: target.name() }
 }
 
 /// Returns the message for a failed request, with the rule that would permit it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::Method;
 use kopf_rs_apiserver::{ApiServer, User, WorkloadOptions};
+use kopf_rs_flags::installing::InstallingFlags;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -19,8 +20,11 @@ use crate::handler::registry::callback::handler;
 use crate::object::resource::Resource;
 use crate::operator::installation::kinds;
 use crate::operator::run::Operator;
+use crate::operator::run::footprint::Footprint;
 use crate::operator::run::manifests::Install;
 use crate::operator::settings::Settings;
+
+mod limits;
 
 /// The result of a command: its lines, and its error.
 struct Ended {
@@ -105,10 +109,18 @@ fn webhooks() -> Value {
 
 /// Returns the printed manifests with this image.
 async fn manifests(image: &str) -> Vec<Value> {
+    manifests_in(None, image).await
+}
+
+async fn manifests_in(namespace: Option<&str>, image: &str) -> Vec<Value> {
     let kinds = client(&ApiServer::new());
     Cluster::new(kinds.clone()).apply_manifest(&definition()).await.unwrap();
-    let install =
-        Install { image: Some(image.to_owned()), definitions: vec![definition()], ..Install::default() };
+    let install = Install {
+        namespace: namespace.map(str::to_owned),
+        image: Some(image.to_owned()),
+        definitions: vec![definition()],
+        ..Install::default()
+    };
     operator().manifests(kinds, install).await.unwrap().objects
 }
 
@@ -122,25 +134,38 @@ async fn collected(client: Client, patience: u64, task: impl AsyncFnOnce(&Site<'
     Ended { lines: lines.into_inner(), error }
 }
 
-async fn apply(client: Client, task: Task, objects: &[Value]) -> Ended {
-    apply_as(client, Order { operator: "op", task, is_dry: false, adopts: false }, objects).await
-}
-
-async fn apply_as(client: Client, order: Order<'_>, objects: &[Value]) -> Ended {
-    collected(client, 60, async |site| applying::apply(site, order, objects.to_vec()).await).await
-}
-
-const REMOVAL: Removal<'_> = Removal {
-    namespace: None,
-    is_dry: false,
-    deletes_objects: false,
-    removes_finalizers: false,
-    removes_definitions: false,
+const NONE: InstallingFlags = InstallingFlags {
+    install: false,
+    upgrade: false,
+    uninstall: false,
+    dry_run: false,
+    adopt: false,
+    delete_objects: false,
+    remove_finalizers: false,
+    crds: false,
 };
+const INSTALL: InstallingFlags = InstallingFlags { install: true, ..NONE };
+const UPGRADE: InstallingFlags = InstallingFlags { upgrade: true, ..NONE };
+const UNINSTALL: InstallingFlags = InstallingFlags { uninstall: true, ..NONE };
+const UNINSTALL_ALL: InstallingFlags =
+    InstallingFlags { delete_objects: true, remove_finalizers: true, crds: true, ..UNINSTALL };
 
-async fn remove(client: Client, removal: Removal<'_>) -> Ended {
+async fn apply(client: Client, flags: InstallingFlags, objects: &[Value]) -> Ended {
+    collected(client, 60, async |site| applying::apply(site, "op", flags, objects.to_vec()).await).await
+}
+
+async fn remove(client: Client, flags: InstallingFlags) -> Ended {
     let footprint = operator().footprint(client.clone()).await.unwrap();
-    collected(client, 60, async |site| removing::remove(site, &footprint, removal).await).await
+    remove_in(client, None, flags, footprint).await
+}
+
+async fn remove_in(
+    client: Client,
+    namespace: Option<&str>,
+    flags: InstallingFlags,
+    footprint: Footprint,
+) -> Ended {
+    collected(client, 60, async |site| removing::remove(site, &footprint, flags, namespace).await).await
 }
 
 /// Sends a request as the administrator.
@@ -168,7 +193,7 @@ async fn state(server: &ApiServer) -> BTreeMap<String, Value> {
     let leases = Resource::built_in("coordination.k8s.io", "Lease", true);
     let mut all = BTreeMap::new();
     for kind in kinds(&resources, &[]).into_iter().chain(demos).chain([leases]) {
-        for object in cluster.list_whole(&kind, None, "").await.unwrap() {
+        for object in cluster.list_pages(&kind, None, "", false).await.unwrap() {
             let metadata = &object["metadata"];
             let key = format!("{kind} {} {}", metadata["namespace"], metadata["name"]);
             let mut object = crate::operator::installation::comparable(&object);
@@ -241,7 +266,7 @@ async fn kill_around_each_write(
 async fn an_installation_is_applied_in_order_and_awaited() {
     let server = server();
     let objects = manifests("op:1").await;
-    let installed = apply(client(&server), Task::Install, &objects).await;
+    let installed = apply(client(&server), INSTALL, &objects).await;
     installed.with(&[
         "customresourcedefinition.apiextensions.k8s.io/demos.example.com created",
         "namespace/op created",
@@ -253,13 +278,13 @@ async fn an_installation_is_applied_in_order_and_awaited() {
         "The operator op is installed in the namespace op.",
     ]);
     let before = state(&server).await;
-    let again = apply(client(&server), Task::Install, &objects).await;
+    let again = apply(client(&server), INSTALL, &objects).await;
     again.with(&["The operator op is installed in the namespace op, and up to date."]);
     let newer = manifests("op:2").await;
-    let refused = apply(client(&server), Task::Install, &newer).await;
-    refused.failed(&["installed in the namespace op already", "differs in 1 objects", "Use `upgrade`"]);
-    let dry = Order { operator: "op", task: Task::Upgrade, is_dry: true, adopts: false };
-    let shown = apply_as(client(&server), dry, &newer).await;
+    let refused = apply(client(&server), INSTALL, &newer).await;
+    refused.failed(&["is already installed in the namespace op", "1 objects differ", "Use `upgrade`"]);
+    let dry = InstallingFlags { dry_run: true, ..UPGRADE };
+    let shown = apply(client(&server), dry, &newer).await;
     shown.with(&[]);
     assert_eq!(shown.lines.len(), 1, "{:#?}", shown.lines);
     let diff = &shown.lines[0];
@@ -271,7 +296,7 @@ async fn an_installation_is_applied_in_order_and_awaited() {
         "{diff}"
     );
     assert_eq!(state(&server).await, before);
-    let upgraded = apply(client(&server), Task::Upgrade, &newer).await;
+    let upgraded = apply(client(&server), UPGRADE, &newer).await;
     upgraded.with(&[
         "serviceaccount/op unchanged",
         "deployment.apps/op configured",
@@ -283,16 +308,18 @@ async fn an_installation_is_applied_in_order_and_awaited() {
 async fn an_upgrade_removes_what_the_new_version_does_not_need() {
     let server = server();
     let mut objects = manifests("op:1").await;
-    let absent = apply(client(&server), Task::Upgrade, &objects).await;
+    let absent = apply(client(&server), UPGRADE, &objects).await;
     absent.failed(&["not installed in the namespace op", "upgrade --install"]);
     let kept = definition().to_string().replace("demo", "gadget").replace("Demo", "Gadget");
     let kept: Value = serde_json::from_str(&kept).unwrap();
     let map =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old", "namespace": "op"}});
     let older: Vec<Value> = [vec![kept], objects.clone(), vec![map, webhooks()]].concat();
-    apply(client(&server), Task::UpgradeOrInstall, &older).await.with(&["configmap/old created"]);
+    apply(client(&server), InstallingFlags { install: true, ..UPGRADE }, &older)
+        .await
+        .with(&["configmap/old created"]);
     objects.retain(|it| it["kind"] != "CustomResourceDefinition");
-    let upgraded = apply(client(&server), Task::Upgrade, &objects).await;
+    let upgraded = apply(client(&server), UPGRADE, &objects).await;
     upgraded.with(&[
         "validatingwebhookconfiguration.admissionregistration.k8s.io/op.kopf.rs deleted",
         "deployment.apps/op is rolled out",
@@ -314,11 +341,10 @@ async fn objects_of_others_are_not_taken_over() {
     ask(&server, Method::POST, "/api/v1/namespaces", &namespace).await;
     ask(&server, Method::POST, "/api/v1/namespaces/op/serviceaccounts", account).await;
     let before = state(&server).await;
-    let refused = apply(client(&server), Task::Install, &objects).await;
+    let refused = apply(client(&server), INSTALL, &objects).await;
     refused.failed(&["serviceaccount/op", "op.kopf.rs/installed-in=op", "--adopt"]);
     assert_eq!(state(&server).await, before);
-    let order = Order { operator: "op", task: Task::Install, is_dry: false, adopts: true };
-    let adopted = apply_as(client(&server), order, &objects).await;
+    let adopted = apply(client(&server), InstallingFlags { adopt: true, ..INSTALL }, &objects).await;
     adopted.with(&["serviceaccount/op configured", "deployment.apps/op is rolled out"]);
 }
 
@@ -338,7 +364,7 @@ async fn missing_permissions_are_named_before_anything_is_applied() {
     });
     ask(&server, Method::POST, &format!("{rbac}/clusterrolebindings"), &binding).await;
     let ann = || Client::new(server.service().as_user(User::new("ann")), "default");
-    let refused = apply(ann(), Task::Install, &objects).await;
+    let refused = apply(ann(), INSTALL, &objects).await;
     refused.failed(&[
         "nothing has been changed",
         "create customresourcedefinitions.apiextensions.k8s.io",
@@ -349,7 +375,7 @@ async fn missing_permissions_are_named_before_anything_is_applied() {
     let more = json!({"rules": rules(&["get", "list", "patch", "create", "bind"])});
     ask(&server, Method::PATCH, &format!("{path}/half"), &more).await;
     let before = state(&server).await;
-    let refused = apply(ann(), Task::Install, &objects).await;
+    let refused = apply(ann(), INSTALL, &objects).await;
     refused.failed(&[
         "clusterrole.rbac.authorization.k8s.io/op.op would be refused",
         "nothing has been changed",
@@ -362,15 +388,15 @@ async fn missing_permissions_are_named_before_anything_is_applied() {
 async fn a_pod_that_does_not_start_is_explained() {
     let server = server();
     let objects = manifests("missing:1").await;
-    let failed = apply(client(&server), Task::Install, &objects).await;
+    let failed = apply(client(&server), INSTALL, &objects).await;
     failed.failed(&[
-        "not rolled out within 60 seconds",
+        "still waiting after 60 seconds (--timeout) for deployment.apps/op: ",
         "pod/op-",
         "container operator: ",
         "logs deployment/op",
     ]);
     let objects = manifests("op:1").await;
-    apply(client(&server), Task::Install, &objects).await.with(&["deployment.apps/op is rolled out"]);
+    apply(client(&server), INSTALL, &objects).await.with(&["deployment.apps/op is rolled out"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -378,19 +404,19 @@ async fn a_removal_keeps_definitions_and_objects() {
     let server = server();
     let objects = [manifests("op:1").await, vec![webhooks()]].concat();
     let lines = ["The operator op is not installed."];
-    remove(client(&server), REMOVAL).await.with(&lines);
+    remove(client(&server), UNINSTALL).await.with(&lines);
     let before = state(&server).await;
-    apply(client(&server), Task::Install, &objects[..objects.len() - 1]).await.with(&[]);
+    apply(client(&server), INSTALL, &objects[..objects.len() - 1]).await.with(&[]);
     create_demo(&server, "a").await;
-    apply(client(&server), Task::Upgrade, &objects).await.with(&[]);
+    apply(client(&server), UPGRADE, &objects).await.with(&[]);
     let installed = state(&server).await;
-    let shown = remove(client(&server), Removal { is_dry: true, ..REMOVAL }).await;
+    let shown = remove(client(&server), InstallingFlags { dry_run: true, ..UNINSTALL }).await;
     shown.with(&["deployment.apps/op would be deleted"]);
     assert_eq!(state(&server).await, installed);
-    let refused = remove(client(&server), Removal { removes_definitions: true, ..REMOVAL }).await;
+    let refused = remove(client(&server), InstallingFlags { crds: true, ..UNINSTALL }).await;
     refused.failed(&["--crds would delete 1 objects", "demo.example.com/a", "--delete-objects"]);
     assert_eq!(state(&server).await, installed);
-    let removed = remove(client(&server), REMOVAL).await;
+    let removed = remove(client(&server), UNINSTALL).await;
     removed.with(&[
         "validatingwebhookconfiguration.admissionregistration.k8s.io/op.kopf.rs deleted",
         "deployment.apps/op deleted",
@@ -415,15 +441,15 @@ async fn a_removal_keeps_definitions_and_objects() {
     };
     assert!(rest.iter().all(is_kept), "{rest:#?}");
     // The operator is down.
-    let refused = remove(client(&server), Removal { deletes_objects: true, ..REMOVAL }).await;
+    let refused = remove(client(&server), InstallingFlags { delete_objects: true, ..UNINSTALL }).await;
     refused.failed(&[
         "1 objects have the finalizer op.kopf.rs/finalizer",
         "does not run",
         "--remove-finalizers",
     ]);
-    let all =
-        Removal { deletes_objects: true, removes_finalizers: true, removes_definitions: true, ..REMOVAL };
-    remove(client(&server), all).await.with(&["demo.example.com/a (namespace default) lost its finalizer"]);
+    remove(client(&server), UNINSTALL_ALL)
+        .await
+        .with(&["demo.example.com/a (namespace default) lost its finalizer"]);
     let rest: Vec<_> = state(&server).await.into_keys().filter(|it| it.contains("example.com")).collect();
     assert!(rest.is_empty(), "{rest:#?}");
 }
@@ -431,21 +457,20 @@ async fn a_removal_keeps_definitions_and_objects() {
 #[tokio::test(start_paused = true)]
 async fn a_running_operator_finishes_the_deletions() {
     let server = server();
-    apply(client(&server), Task::Install, &manifests("op:1").await).await.with(&[]);
+    apply(client(&server), INSTALL, &manifests("op:1").await).await.with(&[]);
     create_demo(&server, "a").await;
     ask(&server, Method::DELETE, &format!("{DEMOS}/a"), &json!({})).await;
-    let waited = remove(client(&server), REMOVAL).await;
+    let waited = remove(client(&server), UNINSTALL).await;
     waited.failed(&[
-        "has not finished the deletion of 1 objects within 60 seconds",
-        "It still runs",
-        "demo.example.com/a",
+        "still waiting after 60 seconds (--timeout) for the operator to finish the deletion of 1 objects: demo.example.com/a",
+        "The operator still runs",
     ]);
     let stop = Arc::new(Notify::new());
     let stopped = stop.clone();
     let running = operator().run(client(&server), async move { stopped.notified().await });
     let running = tokio::spawn(running);
     create_demo(&server, "b").await;
-    let all = Removal { deletes_objects: true, removes_definitions: true, ..REMOVAL };
+    let all = InstallingFlags { delete_objects: true, crds: true, ..UNINSTALL };
     let removed = remove(client(&server), all).await;
     removed.with(&[
         "demo.example.com/b (namespace default) deleted",
@@ -459,7 +484,7 @@ async fn a_running_operator_finishes_the_deletions() {
 #[tokio::test(start_paused = true)]
 async fn a_killed_installation_continues() {
     let objects = manifests("op:1").await;
-    let install = async |client: Client| apply(client, Task::Install, &objects).await;
+    let install = async |client: Client| apply(client, INSTALL, &objects).await;
     kill_around_each_write(async || server(), install, objects.len()).await;
 }
 
@@ -471,10 +496,10 @@ async fn a_killed_upgrade_continues() {
     let newer = [manifests("op:2").await, vec![map("new")]].concat();
     let prepared = async || {
         let server = server();
-        apply(client(&server), Task::Install, &older).await.with(&[]);
+        apply(client(&server), INSTALL, &older).await.with(&[]);
         server
     };
-    let upgrade = async |client: Client| apply(client, Task::Upgrade, &newer).await;
+    let upgrade = async |client: Client| apply(client, UPGRADE, &newer).await;
     kill_around_each_write(prepared, upgrade, newer.len()).await;
 }
 
@@ -483,19 +508,17 @@ async fn a_killed_removal_continues() {
     let objects = manifests("op:1").await;
     let prepared = async || {
         let server = server();
-        apply(client(&server), Task::Install, &objects).await.with(&[]);
+        apply(client(&server), INSTALL, &objects).await.with(&[]);
         for name in ["a", "b"] {
             create_demo(&server, name).await;
         }
-        apply(client(&server), Task::Upgrade, &[objects.clone(), vec![webhooks()]].concat()).await.with(&[]);
+        apply(client(&server), UPGRADE, &[objects.clone(), vec![webhooks()]].concat()).await.with(&[]);
         // The Deployment is stopped, so that no operator handles deletions.
         let stop = json!({"spec": {"replicas": 0}});
         ask(&server, Method::PATCH, "/apis/apps/v1/namespaces/op/deployments/op", &stop).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
         server
     };
-    let all =
-        Removal { deletes_objects: true, removes_finalizers: true, removes_definitions: true, ..REMOVAL };
-    let remove_all = async |client: Client| remove(client, all).await;
+    let remove_all = async |client: Client| remove(client, UNINSTALL_ALL).await;
     kill_around_each_write(prepared, remove_all, objects.len()).await;
 }

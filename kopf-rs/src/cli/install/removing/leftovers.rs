@@ -2,6 +2,7 @@
 //!
 //! Writes nothing. This module does not know what happens to them.
 
+use kopf_rs_flags::installing::InstallingFlags;
 use serde_json::Value;
 
 use crate::cli::install::site::{Done, Site, failed};
@@ -14,6 +15,8 @@ const SHOWN: usize = 10;
 
 /// The objects that are not part of the installation. They have metadata only.
 pub(super) struct Leftovers {
+    /// The resources of the operator's own definitions.
+    defined: Vec<Resource>,
     /// The objects of the operator's own definitions.
     pub(super) objects: Vec<Target>,
     /// Objects of all handled kinds with the finalizer of the operator.
@@ -33,61 +36,84 @@ impl Leftovers {
         let defined = definitions.iter().filter_map(|it| {
             let (group, plural) = (&it.object["spec"]["group"], &it.object["spec"]["names"]["plural"]);
             let is_it = |it: &&Resource| *group == *it.group && *plural == *it.plural && it.preferred;
-            site.resources.iter().find(is_it)
+            site.resources.iter().find(is_it).cloned()
         });
-        let mut objects = Vec::new();
-        for resource in defined {
-            objects.extend(list(site, resource, "").await?);
-        }
-        let mut children = Vec::new();
-        for resource in &footprint.children {
-            children.extend(list(site, resource, &footprint.child_label).await?);
-        }
+        let defined: Vec<Resource> = defined.collect();
+        let objects = list(site, &defined, "").await?;
+        let children = list(site, &footprint.children, &footprint.child_label).await?;
         let held = if is_shared { Vec::new() } else { Self::held(site, footprint).await? };
-        Ok(Self { objects, held, children, is_shared })
+        Ok(Self { defined, objects, held, children, is_shared })
     }
 
     /// Returns the objects that have the finalizer at present.
     pub(super) async fn held(site: &Site<'_>, footprint: &Footprint) -> Done<Vec<Target>> {
-        let mut held = Vec::new();
-        for resource in &footprint.handled {
-            held.extend(list(site, resource, "").await?);
-        }
+        let mut held = list(site, &footprint.handled, "").await?;
         held.retain(|it| has_finalizer(&it.object, &footprint.finalizer));
         Ok(held)
     }
 
-    /// Prints the objects that remain.
-    pub(super) fn report(&self, site: &Site<'_>, finalizer: &str, are_deleted: bool, are_released: bool) {
+    fn is_defined(&self, target: &Target) -> bool {
+        self.defined.iter().any(|it| it.identity() == target.resource.identity())
+    }
+
+    /// Returns the objects whose deletion waits for the operator, or will do so if it deletes the objects of its definitions.
+    pub(super) fn waiting(&self, flags: InstallingFlags) -> Vec<Target> {
+        let is_deleted =
+            |it: &Target| is_terminating(&it.object) || flags.delete_objects && self.is_defined(it);
+        self.held.iter().filter(|it| is_deleted(it)).cloned().collect()
+    }
+
+    /// Fails if definitions are to be deleted, and their objects with them, although nobody has asked for that.
+    pub(super) fn check(&self, flags: InstallingFlags, outcome: &str) -> Done {
+        if !flags.crds || flags.delete_objects || self.objects.is_empty() {
+            return Ok(());
+        }
+        let (count, names) = (self.objects.len(), names(&self.objects));
+        Err(format!(
+            "--crds would delete {count} objects with the definitions: {names}. {outcome}. Delete these objects first, or add --delete-objects"
+        )
+        .into())
+    }
+
+    /// Prints the objects that remain, or that would remain.
+    pub(super) fn report(&self, site: &Site<'_>, finalizer: &str, flags: InstallingFlags) {
         let kept = |what: &str, all: &[Target], end: &str| {
+            // Without --dry-run, the lists are those after the deletion.
+            let would_go = |it: &Target| flags.dry_run && flags.delete_objects && self.is_defined(it);
+            let all: Vec<Target> = all.iter().filter(|it| !would_go(it)).cloned().collect();
             if !all.is_empty() {
-                (site.say)(&format!("kept: {} {what}: {}{end}", all.len(), names(all)));
+                (site.say)(&format!("kept: {} {what}: {}{end}", all.len(), names(&all)));
             }
         };
-        if !are_deleted {
-            kept("objects of the operator's kinds", &self.objects, ". --delete-objects deletes them");
-            if !are_released {
-                let end = format!(
-                    ". Their deletion waits until the operator is installed again, or until --remove-finalizers removes {finalizer}"
-                );
-                kept("objects with its finalizer", &self.held, &end);
-            }
+        kept("objects of the operator's kinds", &self.objects, ". --delete-objects deletes them");
+        if !flags.remove_finalizers {
+            let end = format!(
+                ". Their deletion waits until the operator is installed again, or until --remove-finalizers removes {finalizer}"
+            );
+            kept("objects with its finalizer", &self.held, &end);
+        }
+        // The children of deleted objects are deleted as well.
+        if !flags.delete_objects {
             kept("children", &self.children, "");
         }
     }
 }
 
-async fn list(site: &Site<'_>, resource: &Resource, labels: &str) -> Done<Vec<Target>> {
-    let listed = site.cluster.list_metadata(resource, None, labels).await;
-    let listed = listed.map_err(|error| failed(&format!("{resource} cannot be listed"), &error))?;
-    Ok(listed.into_iter().map(|it| Target::found(resource, it)).collect())
+async fn list(site: &Site<'_>, resources: &[Resource], labels: &str) -> Done<Vec<Target>> {
+    let mut all = Vec::new();
+    for resource in resources {
+        let listed = site.cluster.list_pages(resource, None, labels, true).await;
+        let listed = listed.map_err(|error| failed(&format!("{resource} cannot be listed"), &error))?;
+        all.extend(listed.into_iter().map(|it| Target::found(resource, it)));
+    }
+    Ok(all)
 }
 
 pub(super) fn is_terminating(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
-fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+pub(super) fn has_finalizer(object: &Value, finalizer: &str) -> bool {
     object["metadata"]["finalizers"].as_array().is_some_and(|it| it.iter().any(|it| *it == *finalizer))
 }
 
