@@ -195,9 +195,7 @@ fn needs(footprint: &Footprint, flags: InstallingFlags, plan: &Plan) -> Vec<Need
     };
     let Leftovers { objects, held, .. } = &plan.leftovers;
     let mut needs = of(&plan.removed, &["delete"]);
-    if !plan.home.is_empty() {
-        needs.extend(of(&shared(footprint, &plan.home), &["get", "delete"]));
-    }
+    needs.extend(of(&shared(footprint, plan), &["get", "delete"]));
     if flags.delete_objects {
         needs.extend(of_any(objects, &["get", "delete"]));
     }
@@ -363,22 +361,25 @@ async fn deregister(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
-/// Returns the objects that instances of the operator have created for themselves: the Lease, and the Secret of the webhooks.
-fn shared(footprint: &Footprint, home: &str) -> [Target; 2] {
+/// Returns the objects that instances of the operator may have created for themselves: the Lease, and the Secret of the webhooks.
+fn shared(footprint: &Footprint, plan: &Plan) -> Vec<Target> {
+    let home = &*plan.home;
+    if home.is_empty() {
+        return Vec::new();
+    }
     let (namespace, lease) = &footprint.lease;
+    // All installations use a Lease whose namespace is set, so the last one removes it.
+    let namespace = namespace.as_deref().filter(|_| !plan.leftovers.is_shared).unwrap_or(home);
     let object = |namespace: &str, name: &str| json!({"metadata": {"name": name, "namespace": namespace}});
     let leases = Resource::built_in("coordination.k8s.io", "Lease", true);
     let secrets = Resource::built_in("", "Secret", true);
-    [
-        Target::of(&leases, object(namespace.as_deref().unwrap_or(home), lease)),
-        Target::of(&secrets, object(home, &footprint.secret)),
-    ]
+    vec![Target::of(&leases, object(namespace, lease)), Target::of(&secrets, object(home, &footprint.secret))]
 }
 
 async fn find_shared(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done<Vec<Target>> {
     let mut found = Vec::new();
-    for target in shared(footprint, &plan.home).iter().filter(|_| !plan.home.is_empty()) {
-        let live = site.read(target).await?;
+    for target in shared(footprint, plan) {
+        let live = site.read(&target).await?;
         found.extend(live.map(|it| Target::found(&target.resource, it)));
     }
     Ok(found)

@@ -56,9 +56,13 @@ async fn a_removal_disarms_only_the_installation_that_it_removes() {
     let mistyped = remove_in(client(&server), Some("opp"), UNINSTALL, footprint(&server).await).await;
     mistyped.failed(&["--install-namespace is opp", "the operator op is installed: op"]);
     apply(client(&server), INSTALL, &manifests_in(Some("team"), "op:1").await).await.with(&[]);
-    let one = remove_in(client(&server), Some("team"), UNINSTALL, footprint(&server).await).await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    ask(&server, Method::POST, leases, &json!({"metadata": {"name": "op"}})).await;
+    let mut footprint = footprint(&server).await;
+    footprint.lease.0 = Some("default".to_owned());
+    let one = remove_in(client(&server), Some("team"), UNINSTALL, footprint).await;
     one.with(&["The operator op is removed from the namespace team."]);
-    assert!(has(&server, "webhook").await);
+    assert!(has(&server, "webhook").await && has(&server, "leases").await);
 }
 
 #[tokio::test(start_paused = true)]
