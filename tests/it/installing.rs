@@ -66,7 +66,7 @@ async fn a_process_that_is_killed_after_each_change_continues(cluster: TestClust
     let mut kills = Vec::new();
     for (task, args) in [("--install", &install[..]), ("--upgrade", &upgrade[..])] {
         // No node runs Pods.
-        let awaited = "is not rolled out within";
+        let awaited = "still waiting after";
         kills.push(kill_after_each_change(&cluster, &[&[task], args].concat(), awaited).await);
         let rest = run(&cluster, &[&["--upgrade", "--dry-run"], args].concat()).await;
         assert!(rest.code == Some(0) && !rest.said.contains("+++"), "{}", rest.said);
@@ -98,6 +98,9 @@ async fn an_operator_is_installed_upgraded_and_removed(cluster: TestCluster) {
     assert_eq!(account["metadata"]["labels"][format!("{name}.kopf.rs/installed-in")], *name);
     if let Some(server) = cluster.in_process() {
         server.workloads(WorkloadOptions::new());
+        // Its status would otherwise change while the command applies it.
+        let is_ready = |it: Option<&Value>| it.is_some_and(|it| it["status"]["readyReplicas"] == 1);
+        cluster.until("its Pod is ready", "deployments.apps", &name, is_ready).await;
         run(&cluster, &["--install", "--image", "a:1"])
             .await
             .with(0, &[&format!("{deployment} unchanged"), &format!("{deployment} is rolled out")]);
