@@ -56,7 +56,10 @@ async fn the_printed_commands_build_test_and_run_a_new_operator() {
         let printing = format!("kopf-rs manifests . --image {}:1\nkopf-rs manifests . --observe", args[0]);
         let said = tried(&folder, &format!("{commands}\n{printing}")).await;
         assert!(said.contains("test result: ok. 2 passed"), "{said}");
-        assert!(said.contains("All requests that handlers have sent by their `client` are permitted"), "{said}");
+        assert!(
+            said.contains("All requests that handlers have sent by their `client` are permitted"),
+            "{said}"
+        );
         assert!(said.contains(handled), "{said}");
         let image = format!("image: {}:1", args[0]);
         for printed in ["kind: CustomResourceDefinition", definition, "kind: Deployment", &image] {
