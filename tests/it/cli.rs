@@ -5,6 +5,7 @@
 
 mod crates;
 mod dev;
+mod image;
 mod new;
 mod operators;
 mod paths;

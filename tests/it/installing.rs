@@ -69,9 +69,12 @@ async fn a_process_that_is_killed_after_each_change_continues(cluster: TestClust
         let awaited = "still waiting after";
         kills.push(kill_after_each_change(&cluster, &[&[task], args].concat(), awaited).await);
         let rest = run(&cluster, &[&["--upgrade", "--dry-run"], args].concat()).await;
-        assert!(rest.code == Some(0) && !rest.said.contains("+++"), "{}", rest.said);
+        // Other tests write to the definition on the shared server.
+        let is_own =
+            |line: &&str| line.starts_with("+++ wanted/") && !line.contains("/customresourcedefinition.");
+        assert!(rest.code == Some(0) && rest.said.lines().find(is_own).is_none(), "{}", rest.said);
     }
-    kills.push(kill_after_each_change(&cluster, &["--uninstall"], "is removed from the namespace").await);
+    kills.push(kill_after_each_change(&cluster, &["--uninstall"], "The operator test-").await);
     say(&format!("kills of install, upgrade and uninstall: {kills:?}"));
     assert!(kills.iter().all(|it| *it > 1), "{kills:?}");
     run(&cluster, &["--uninstall"]).await.with(0, &["is not installed."]);

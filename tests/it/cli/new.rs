@@ -8,7 +8,7 @@ use super::{Ended, ended, kopf_rs};
 use crate::readme::{Away, shell};
 
 /// Creates an operator; returns the commands that are printed for the user.
-async fn created(folder: &Away, args: &[&str]) -> String {
+pub(super) async fn created(folder: &Away, args: &[&str]) -> String {
     let mut command = kopf_rs(&[&["new"], args].concat());
     command.current_dir(&folder.0);
     let created = ended(command).await;
@@ -30,7 +30,7 @@ async fn tried(folder: &Away, commands: &str) -> String {
 }
 
 /// Runs commands in the folder, with `kopf-rs` in the path.
-async fn shelled(folder: &Away, commands: &str) -> Ended {
+pub(super) async fn shelled(folder: &Away, commands: &str) -> Ended {
     let kopf_rs = kopf_rs(&[]);
     let programs = Path::new(kopf_rs.get_program()).parent().expect("a program is in a folder");
     let path = std::env::var("PATH").expect("a PATH");

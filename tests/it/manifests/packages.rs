@@ -263,7 +263,8 @@ async fn servers_accept_what_is_written(cluster: TestCluster) {
                 applied.contains(&format!("deployment.apps/{example} created (server dry run)"));
             assert!(is_accepted, "{applied}");
             output(command(&helm, &["lint", "--strict", &chart]));
-            let install = ["install", example, &chart, "--namespace", &namespace];
+            // Other tests have the same definitions on the shared server.
+            let install = ["install", example, &chart, "--namespace", &namespace, "--take-ownership"];
             let installed = output(command(&helm, &[&install[..], &server].concat()));
             assert!(installed.contains("kind: Deployment"), "{installed}");
         }

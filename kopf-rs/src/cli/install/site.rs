@@ -14,7 +14,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::request::ObjectPath;
 use crate::cluster::{Client, Cluster};
 use crate::object::resource::Resource;
-use crate::operator::installation::{MANAGER, Need, Target};
+use crate::operator::installation::{MANAGER, Need, Target, labels};
 
 /// The result of a step: an error is a message for people.
 pub(super) type Done<T = ()> = Result<T, Box<dyn Error>>;
@@ -132,10 +132,11 @@ impl<'a> Site<'a> {
 
     /// Applies an object; with `is_dry`, only returns the object that would result.
     pub(super) async fn put(&self, target: &Target, is_dry: bool) -> Result<Value, ClusterError> {
-        // An installation says what all of these fields are, also those that someone else has changed meanwhile.
+        // An installation says what all of these fields are, also those that someone else has changed meanwhile. Each operator is a manager
+        // of its own, because one manager of a shared definition would remove the label of the other operator.
         let request = ApplyRequest {
             object: path(target),
-            manager: MANAGER,
+            manager: labels(&target.object).next().unwrap_or(MANAGER),
             force: true,
             dry_run: is_dry,
             body: &target.object,

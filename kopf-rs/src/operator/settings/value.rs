@@ -221,7 +221,7 @@ impl<T: SettingValue> SettingValue for Option<T> {
             one => vec![one],
         };
         schema["type"] = types.into_iter().chain(["null".into()]).collect();
-        if let Some(words) = schema["enum"].as_array_mut() {
+        if let Some(words) = schema.get_mut("enum").and_then(Value::as_array_mut) {
             words.push(Value::Null);
         }
         schema
@@ -361,6 +361,7 @@ mod tests {
             );
         }
         assert_eq!(LogLevel::expected(), "expected error, warning, info, debug or trace");
+        assert_eq!(<Option<String> as SettingValue>::schema().get("enum"), None);
     }
 
     #[test]

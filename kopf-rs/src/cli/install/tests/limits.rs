@@ -104,6 +104,23 @@ async fn objects_that_appear_during_the_removal_keep_their_definition() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_shared_definition_keeps_the_labels_of_both_operators() {
+    let server = server();
+    let metadata = json!({"name": "other", "namespace": "default"});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
+    let other = vec![account, definition()];
+    apply(client(&server), INSTALL, &manifests("op:1").await).await.with(&[]);
+    let applied = collected(client(&server), 60, async |site| {
+        applying::apply(site, "other", INSTALL, other.clone()).await
+    });
+    applied.await.with(&[]);
+    let stored = state(&server).await;
+    let (_, stored) = stored.iter().find(|(key, _)| key.contains("demos.example.com")).unwrap();
+    let labels = json!({"op.kopf.rs/installed-in": "op", "other.kopf.rs/installed-in": "default"});
+    assert_eq!(stored["metadata"]["labels"], labels);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_definition_that_another_operator_has_is_not_deleted() {
     let server = server();
     apply(client(&server), INSTALL, &manifests("op:1").await).await.with(&[]);
