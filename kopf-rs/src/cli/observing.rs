@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::object::granted::{Granted, GrantedRule, Question};
 use crate::object::rights::Rights;
+#[cfg(any(feature = "testing", test))]
 use crate::object::sent_request::SentRequest;
 
 /// The variable that names the folder in which tests record requests, one file for each process.
