@@ -105,10 +105,12 @@ impl Address {
     }
 
     /// Returns whether clients connect over TLS.
+    #[cfg(any(feature = "metrics", feature = "cli", test))]
     pub(crate) fn is_tls(&self) -> bool {
         self.is_tls
     }
 
+    #[cfg(any(feature = "cli", test))]
     pub(crate) fn port(&self) -> u16 {
         self.port
     }

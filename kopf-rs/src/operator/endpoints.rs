@@ -43,6 +43,10 @@ pub(super) struct WantedEndpoints {
 /// The checked endpoints.
 pub(super) struct Endpoints {
     pub(super) liveness: Option<Address>,
+    #[cfg_attr(
+        not(any(feature = "metrics", feature = "cli", test)),
+        expect(dead_code, reason = "other programs neither serve nor print it")
+    )]
     pub(super) metrics: Option<Address>,
     pub(super) web: Option<Address>,
     /// Counts happenings.
