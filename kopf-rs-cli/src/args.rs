@@ -265,6 +265,18 @@ pub(crate) struct Forwarded {
     pub(crate) program: Vec<OsString>,
 }
 
+/// Adds the operator's flag of the same name to a subcommand that is a task of an operator, because other flags require it.
+pub(crate) fn with_task(mut typed: Vec<OsString>) -> Vec<OsString> {
+    let tasks = ["manifests", "install", "upgrade", "uninstall"];
+    if let Some(task) = typed.get(1).and_then(|it| it.to_str()).filter(|it| tasks.contains(it)) {
+        let flag = OsString::from(format!("--{task}"));
+        if !typed.iter().take_while(|it| *it != "--").any(|it| *it == flag) {
+            typed.insert(2, flag);
+        }
+    }
+    typed
+}
+
 impl Forwarded {
     /// Returns all arguments, after a check of those that every operator has: ends this program if the operator would refuse them. `name` is
     /// the subcommand.
@@ -459,6 +471,21 @@ mod tests {
         let args = [operator, program].concat().join(" ".as_ref());
         let run = Run::from_arg_matches(&matches).expect("the flags of a run");
         (run.paths, args.into_string().expect("text"))
+    }
+
+    #[test]
+    fn tasks_take_the_flags_that_shape_them() {
+        for line in [
+            "install . --image a:1 --dry-run --timeout 2s --adopt",
+            "upgrade . --install --timeout 2s",
+            "uninstall . --crds --delete-objects --remove-finalizers --dry-run --timeout 2s",
+            "manifests . --format helm -o chart --check",
+            "install . -- --install",
+        ] {
+            let typed = ["kopf-rs"].into_iter().chain(line.split(' ')).map(OsString::from);
+            let parsed = Cli::command().try_get_matches_from(with_task(typed.collect()));
+            assert_eq!(parsed.err().map(|it| it.to_string()), None, "{line}");
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::add::AddError;
-use crate::args::{Cli, Forwarded, Manifests, Run, Subcommand};
+use crate::args::{Cli, Manifests, Subcommand};
 use crate::cargo::CargoError;
 use crate::dev::DevError;
 use crate::new::NewError;
@@ -41,7 +41,7 @@ use crate::run::RunError;
 use crate::source::SourceError;
 
 fn main() -> ExitCode {
-    let typed: Vec<_> = std::env::args_os().collect();
+    let typed = args::with_task(std::env::args_os().collect());
     let matches = Cli::command().get_matches_from(&typed);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|usage| usage.exit());
     let operator_args = || {
@@ -62,11 +62,12 @@ fn main() -> ExitCode {
         }
         Subcommand::Manifests(args) => {
             let Manifests { run, observe } = *args;
-            start_as(if observe { observe::observe } else { run::run }, "manifests", &run, operator_args())
+            let run_it = if observe { observe::observe } else { run::run };
+            run_it(&run, &operator_args().checked("manifests"))
         }
-        Subcommand::Install(run) => start_as(run::run, "install", &run, operator_args()),
-        Subcommand::Upgrade(run) => start_as(run::run, "upgrade", &run, operator_args()),
-        Subcommand::Uninstall(run) => start_as(run::run, "uninstall", &run, operator_args()),
+        Subcommand::Install(run) => run::run(&run, &operator_args().checked("install")),
+        Subcommand::Upgrade(run) => run::run(&run, &operator_args().checked("upgrade")),
+        Subcommand::Uninstall(run) => run::run(&run, &operator_args().checked("uninstall")),
         Subcommand::Why(why) => {
             let (run, object) = why.split();
             let mut operator_args = operator_args();
@@ -84,18 +85,6 @@ fn main() -> ExitCode {
         }
     }
 }
-
-/// Starts the operator with the flag that has the name of the subcommand.
-fn start_as(run_it: RunIt, name: &str, run: &Run, mut args: Forwarded) -> Result<ExitCode, Box<dyn Error>> {
-    let flag = OsString::from(format!("--{name}"));
-    if !args.operator.contains(&flag) {
-        args.operator.push(flag);
-    }
-    run_it(run, &args.checked(name))
-}
-
-/// Builds handlers, and lets the operator do something.
-type RunIt = fn(&Run, &[OsString]) -> Result<ExitCode, Box<dyn Error>>;
 
 /// Returns the same exit codes as an operator: 2 for invalid input, 1 for a failure.
 fn code_of(error: &(dyn Error + 'static)) -> ExitCode {
