@@ -27,7 +27,6 @@ mod terminal;
 mod workspace;
 
 use std::error::Error;
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
