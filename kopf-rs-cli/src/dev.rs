@@ -339,14 +339,14 @@ impl Session {
 /// Finds the sources, reports their packages, and builds.
 fn built(run: &Run, sender: &Sender<Message>) -> Result<Message, Box<dyn Error>> {
     let prepared = run::prepare(run)?;
-    // If cargo cannot resolve the dependencies, the build says so.
+    // The build reports dependencies that cargo cannot resolve.
     if let Ok(packages) = prepared.packages() {
         sender.send(Message::Packages(packages))?;
     }
     Ok(Message::Built(prepared.build()?))
 }
 
-/// Returns when a program was written, by which two builds differ, whoever has built it.
+/// Returns the time at which a program was written, because each build of it has another one, also a build by another process.
 fn written(program: &Path) -> Option<SystemTime> {
     program.metadata().ok()?.modified().ok()
 }

@@ -59,7 +59,7 @@ pub(crate) fn spawn_build(command: &mut Command) -> io::Result<(Child, Handle)> 
     Ok((child, handle))
 }
 
-/// Runs a build to its end, and returns what it has written to pipes.
+/// Runs a build to its end, and returns its output to pipes.
 pub(crate) fn run_build(command: &mut Command) -> io::Result<Output> {
     let (child, handle) = spawn_build(command)?;
     let output = child.wait_with_output();

@@ -109,7 +109,7 @@ pub(crate) fn prepare(run: &Run) -> Result<Prepared, Box<dyn Error>> {
     Ok(Prepared { build, folder, network })
 }
 
-/// Returns what is built, for the user.
+/// Returns the names of the built folders and files, for the user.
 pub(crate) fn name_of(run: &Run) -> String {
     paths(run).iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }

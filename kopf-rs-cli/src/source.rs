@@ -37,7 +37,7 @@ pub(crate) struct Program {
 /// Why a PATH cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SourceError {
-    /// The PATH is not what it should be. The text begins with it.
+    /// The PATH is neither a crate nor a source file. The text begins with it.
     #[error("{0}")]
     Unfit(String),
     #[error(transparent)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::dev::machine::{News, Phase};
 
-/// Returns the text of the status line; `what` is what is built.
+/// Returns the text of the status line; `what` names the built folders and files.
 pub(crate) fn status(what: &str, phase: Phase, lasts: Duration) -> String {
     let phase = match phase {
         Phase::Building => "building",

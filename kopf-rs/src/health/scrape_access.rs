@@ -236,7 +236,7 @@ mod tests {
         }
         assert_eq!(code(&access, "another").await, Some(503));
         assert_eq!(fake.seen().len(), 2 + REFUSALS);
-        // A token that had a permission is reviewed all the same.
+        // The server still reviews a token that had a permission.
         assert_eq!(code(&access, "good").await, Some(401));
         tokio::time::sleep(FRESH_REFUSAL).await;
         assert_eq!(code(&access, "another").await, Some(401));

@@ -268,7 +268,7 @@ impl ScrapedEndpoint {
         if self.is_tls {
             endpoint["scheme"] = "https".into();
         }
-        // Nobody can verify a certificate that the operator makes.
+        // Prometheus cannot verify a certificate that the operator makes.
         if self.is_tls && !self.has_certificate {
             endpoint["tlsConfig"] = json!({"insecureSkipVerify": true});
         }

@@ -100,8 +100,8 @@ pub(crate) fn rights_of_requests(handlers: &[Arc<Handler>], resources: &[Resourc
         for requested in &requests.resources {
             let is_it = |it: &&Resource| it.group == requested.group && it.plural == requested.plural;
             let is_namespaced = resources.iter().find(is_it).is_none_or(|it| it.namespaced);
-            let objects = (requested.group.as_str(), requested.name());
-            Places(scope).permit_in(&mut rights, is_namespaced, (objects.0, &objects.1), &verbs);
+            let name = requested.name();
+            Places(scope).permit_in(&mut rights, is_namespaced, (&requested.group, &name), &verbs);
         }
     }
     rights

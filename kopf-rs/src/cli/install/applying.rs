@@ -85,7 +85,7 @@ async fn plan(site: &Site<'_>, operator: &str, objects: Vec<Value>) -> Done<Plan
     for target in &wanted {
         live.push(site.read(target).await?);
     }
-    let found = site.find(&kinds, &labels).await?;
+    let found = site.list(&kinds, &labels, false).await?;
     let (removed, kept) = surplus(&found, &wanted);
     site.check(removed.iter().flat_map(|it| it.needs(&["delete"])).collect()).await?;
     Ok(Plan {
@@ -187,7 +187,7 @@ async fn rehearsed(site: &Site<'_>, plan: &Plan, target: &Target) -> Done<Value>
 /// Applies, waits and removes.
 async fn carry_out(site: &Site<'_>, plan: &Plan) -> Done {
     let home = &*plan.installation.namespace;
-    // The new version would not answer what they ask.
+    // The new version would not answer the requests of these webhooks.
     let (hooks, others): (Vec<&Target>, Vec<&Target>) =
         plan.removed.iter().partition(|it| it.is_webhook_configuration());
     for target in hooks {

@@ -93,7 +93,7 @@ async fn plan(
     let pods = Resource::built_in("", "Pod", true);
     let looked_at = footprint.handled.iter().chain(&footprint.children).chain(&kinds).chain([&pods]);
     site.check(looked_at.map(|it| Need::of("list", it, None)).collect()).await?;
-    let found = site.find(&kinds, &label(operator)).await?;
+    let found = site.list(&kinds, &label(operator), false).await?;
     let all = Installation::among(operator, &found);
     let installation = chosen(operator, &all, namespace)?;
     let is_shared = all.len() > 1;
@@ -152,7 +152,7 @@ async fn check_others(site: &Site<'_>, operator: &str, definitions: &[Target]) -
     let accounts = [Resource::built_in("", "ServiceAccount", true)];
     for definition in definitions {
         for other in labels(&definition.object).filter(|it| *it != label(operator)) {
-            if let [account, ..] = &*site.find(&accounts, other).await? {
+            if let [account, ..] = &*site.list(&accounts, other, false).await? {
                 return Err(format!(
                     "{} also belongs to the operator of {}: expected no --delete-objects or --crds, which would delete the objects of that \
                      operator. Nothing has been changed. Remove that operator first",

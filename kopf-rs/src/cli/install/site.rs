@@ -113,11 +113,16 @@ impl<'a> Site<'a> {
         .into())
     }
 
-    /// Lists the objects of these kinds with the labels.
-    pub(super) async fn find(&self, kinds: &[Resource], labels: &str) -> Done<Vec<Target>> {
+    /// Lists the objects of these kinds with the labels, or only their metadata.
+    pub(super) async fn list(
+        &self,
+        kinds: &[Resource],
+        labels: &str,
+        metadata_only: bool,
+    ) -> Done<Vec<Target>> {
         let mut found = Vec::new();
         for kind in kinds {
-            let listed = self.cluster.list_pages(kind, None, labels, false).await;
+            let listed = self.cluster.list_pages(kind, None, labels, metadata_only).await;
             let listed = listed.map_err(|error| failed(&format!("{kind} cannot be listed"), &error))?;
             found.extend(listed.into_iter().map(|it| Target::found(kind, it)));
         }

@@ -5,7 +5,7 @@
 use kopf_rs_flags::installing::InstallingFlags;
 use serde_json::Value;
 
-use crate::cli::install::site::{Done, Site, failed};
+use crate::cli::install::site::{Done, Site};
 use crate::object::resource::Resource;
 use crate::operator::installation::Target;
 use crate::operator::run::footprint::Footprint;
@@ -39,15 +39,15 @@ impl Leftovers {
             site.resources.iter().find(is_it).cloned()
         });
         let defined: Vec<Resource> = defined.collect();
-        let objects = list(site, &defined, "").await?;
-        let children = list(site, &footprint.children, &footprint.child_label).await?;
+        let objects = site.list(&defined, "", true).await?;
+        let children = site.list(&footprint.children, &footprint.child_label, true).await?;
         let held = if is_shared { Vec::new() } else { Self::held(site, footprint).await? };
         Ok(Self { defined, objects, held, children, is_shared })
     }
 
     /// Returns the objects that have the finalizer at present.
     pub(super) async fn held(site: &Site<'_>, footprint: &Footprint) -> Done<Vec<Target>> {
-        let mut held = list(site, &footprint.handled, "").await?;
+        let mut held = site.list(&footprint.handled, "", true).await?;
         held.retain(|it| has_finalizer(&it.object, &footprint.finalizer));
         Ok(held)
     }
@@ -97,16 +97,6 @@ impl Leftovers {
             kept("children", &self.children, "");
         }
     }
-}
-
-async fn list(site: &Site<'_>, resources: &[Resource], labels: &str) -> Done<Vec<Target>> {
-    let mut all = Vec::new();
-    for resource in resources {
-        let listed = site.cluster.list_pages(resource, None, labels, true).await;
-        let listed = listed.map_err(|error| failed(&format!("{resource} cannot be listed"), &error))?;
-        all.extend(listed.into_iter().map(|it| Target::found(resource, it)));
-    }
-    Ok(all)
 }
 
 pub(super) fn is_terminating(object: &Value) -> bool {
