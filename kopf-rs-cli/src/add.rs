@@ -13,6 +13,7 @@ use crate::add::sources::{FoundKind, Sources, with_module};
 use crate::add::templates::Addition;
 use crate::args::{Add, AddWhat};
 use crate::cargo::{self, CargoError};
+use crate::kopf::Kopf;
 use crate::new::{NewError, Written, format};
 use crate::workspace::Package;
 
@@ -233,7 +234,12 @@ fn check_dependencies(package: &Package, shown: &Path) -> Result<(), AddError> {
             (Some(_), Some(feature)) => missing.push(format!("{name} with {feature}")),
             (None, _) => missing.push(name.to_owned()),
         }
-        commands.push(format!("cargo add {name}{flag}"));
+        let is_kopf_missing = name == "kopf-rs" && found.is_none();
+        commands.push(if is_kopf_missing {
+            Kopf::own().cargo_add()
+        } else {
+            format!("cargo add {name}{flag}")
+        });
     }
     let has_tokio =
         package.dependencies.iter().any(|it| it.name == "tokio" && it.kind.as_deref() != Some("build"));
@@ -382,7 +388,7 @@ mod tests {
             refused.contains("package `plain` lacks") && refused.contains("kube with derive"),
             "{refused}"
         );
-        assert!(refused.contains("cargo add kopf-rs --features schemars"), "{refused}");
+        assert!(refused.contains(&Kopf::own().cargo_add()), "{refused}");
     }
 
     #[test]

@@ -41,7 +41,7 @@ const LOCAL_SERVER: &str = "KOPF_RS_LOCAL_SERVER";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DevError {
     #[error(
-        "{0} ends the operator, but kopf-rs dev starts it again at each change of its sources\n  leave it out, or use: kopf-rs run {0}"
+        "{0} ends the operator, but kopf-rs dev starts it again at each change of its sources\n  leave it out, or run the operator once with it: kopf-rs run PATH {0}"
     )]
     EndsOperator(&'static str),
     #[error(

@@ -14,6 +14,7 @@ mod become_program;
 mod cache;
 mod cargo;
 mod dev;
+mod kopf;
 mod locks;
 mod new;
 mod observe;

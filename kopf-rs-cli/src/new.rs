@@ -17,10 +17,10 @@ use toml::Table;
 
 use crate::args::New;
 use crate::cargo::{self, CargoError};
+use crate::kopf::{Kopf, shell_word};
 use crate::new::names::{Kind, Name, NameError};
-use crate::new::templates::{Operator, shell_word};
+use crate::new::templates::Operator;
 use crate::run;
-use crate::runner::Kopf;
 use crate::workspace::Inherited;
 
 /// Why nothing is created.
@@ -36,7 +36,7 @@ pub(crate) enum NewError {
     File(PathBuf),
     #[error(transparent)]
     Name(#[from] NameError),
-    #[error("{} cannot be written: {error}", .path.display())]
+    #[error("{} cannot be written: {error}\n  expected a place in a folder that you may change: correct the path, or choose another one", .path.display())]
     Write { path: PathBuf, error: io::Error },
 }
 

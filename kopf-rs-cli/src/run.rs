@@ -12,7 +12,8 @@ use crate::args::Run;
 use crate::become_program::become_program;
 use crate::cache::cache;
 use crate::cargo::{self, Build, CargoError};
-use crate::runner::{Kopf, Runner, SOURCE, WriteError};
+use crate::kopf::{Kopf, SOURCE};
+use crate::runner::{Runner, WriteError};
 use crate::script::Script;
 use crate::source::{Program, Source, SourceError};
 use crate::terminal;
@@ -83,7 +84,7 @@ pub(crate) fn sources(run: &Run) -> Result<Vec<Source>, SourceError> {
 /// Builds the program for tasks that need no handlers, and becomes it.
 pub(crate) fn do_task(args: &[OsString]) -> Result<ExitCode, Box<dyn Error>> {
     let folder = PathBuf::from(".");
-    let kopf = own_kopf();
+    let kopf = Kopf::own();
     let around = alone(&folder, &kopf);
     let runner = Runner::of_tasks(&around.target, around.inherited.clone(), &kopf);
     if !around.target.join("debug").join(&runner.name).is_file() {
@@ -206,7 +207,7 @@ fn kopf_of_scripts(sources: &[Source], run: &Run) -> Result<Kopf, RunError> {
 /// Returns the kopf-rs in the requested folder, or else the checkout of this program, or else its version.
 pub(crate) fn kopf_of_folder(folder: Option<&Path>) -> Result<Kopf, RunError> {
     let Some(folder) = folder else {
-        return Ok(own_kopf());
+        return Ok(Kopf::own());
     };
     let real = folder.canonicalize().ok();
     let real = real.filter(|real| is_kopf(&real.join("Cargo.toml")));
@@ -217,16 +218,6 @@ fn is_kopf(manifest: &Path) -> bool {
     let text = std::fs::read_to_string(manifest).ok();
     let manifest = text.and_then(|text| text.parse::<toml::Table>().ok());
     manifest.is_some_and(|it| it.get("package").and_then(|it| it.get("name")?.as_str()) == Some("kopf-rs"))
-}
-
-/// Returns the checkout that this program was built from, or else its version.
-fn own_kopf() -> Kopf {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("kopf-rs");
-    if checkout.join("Cargo.toml").is_file() {
-        Kopf::at(&checkout)
-    } else {
-        Kopf::version(concat!("=", env!("CARGO_PKG_VERSION")))
-    }
 }
 
 fn kopf_of_script(script: &Script) -> Option<Kopf> {

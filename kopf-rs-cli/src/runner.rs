@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use crate::args::Features;
+use crate::kopf::{FEATURES, Kopf, SOURCE, TESTING, entry};
 use crate::locks;
 use crate::script::Script;
 use crate::source::{Library, Source};
-use crate::workspace::{Dependency, Inherited};
+use crate::workspace::Inherited;
 
 /// The default dependencies of single files beside kopf-rs: crates that kopf-rs itself uses.
 const DEFAULTS: &str = r#"
@@ -39,20 +40,6 @@ pub(crate) struct Runner {
     /// Compiled copies, with the user's files that they replace.
     pub(crate) stand_ins: Vec<(PathBuf, PathBuf)>,
 }
-
-/// The kopf-rs that a runner links, as a dependency in a manifest.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Kopf(pub(crate) Table);
-
-/// The features of kopf-rs in the programs of new crates.
-pub(crate) const FEATURES: [&str; 5] = ["cli", "metrics", "mimalloc", "schemars", "web"];
-
-/// The feature that the tests of new crates, and `kopf-rs run`, add: it includes `embedded`. With other features, each of them would build
-/// the framework again.
-const TESTING: &str = "testing";
-
-/// The keys of a dependency that say where it comes from.
-pub(crate) const SOURCE: [&str; 7] = ["path", "version", "git", "branch", "tag", "rev", "registry"];
 
 /// The name of the program for tasks that need no handlers.
 const TASKS: &str = "kopf-run-tasks";
@@ -79,52 +66,6 @@ impl Names {
         let name = names.find(|name| !taken(name)).unwrap_or_default();
         self.0.push(name.clone());
         name
-    }
-}
-
-// === impl Kopf ===
-
-impl Kopf {
-    /// Returns the kopf-rs of a folder.
-    pub(crate) fn at(folder: &Path) -> Self {
-        Self(entry("path", folder.to_string_lossy()))
-    }
-
-    /// Returns the kopf-rs of the registry.
-    pub(crate) fn version(version: &str) -> Self {
-        Self(entry("version", version))
-    }
-
-    /// Returns the kopf-rs of a crate, with the same source, so that both are linked once. The lock file determines
-    /// the version.
-    pub(crate) fn of(dependency: &Dependency) -> Self {
-        if let Some(path) = &dependency.path {
-            return Self::at(path);
-        }
-        let source = dependency.source.as_deref().unwrap_or_default();
-        let Some(git) = source.strip_prefix("git+") else {
-            let mut table = entry("version", &dependency.req);
-            let index = source.strip_prefix("registry+").unwrap_or(source);
-            if !index.contains("crates.io-index") && !index.is_empty() {
-                table.insert("registry-index".into(), index.into());
-            }
-            return Self(table);
-        };
-        let git = git.split('#').next().unwrap_or(git);
-        let (url, reference) = git.split_once('?').unwrap_or((git, ""));
-        let mut table = entry("git", url);
-        if let Some((key, value)) = reference.split_once('=') {
-            table.insert(key.into(), value.into());
-        }
-        Self(table)
-    }
-
-    /// Returns the dependency with the command line enabled; other features are left to the user's crates.
-    fn linked(&self, features: &[&str]) -> Value {
-        let mut table = self.0.clone();
-        table.insert("default-features".into(), false.into());
-        table.insert("features".into(), features.to_vec().into());
-        Value::Table(table)
     }
 }
 
@@ -409,40 +350,9 @@ fn printed(manifest: &Table) -> String {
     format!("# Written by `kopf-rs run`: changes are lost.\n{manifest}")
 }
 
-fn entry(key: &str, value: impl Into<String>) -> Table {
-    Table::from_iter([(key.to_owned(), Value::String(value.into()))])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn dependency(source: Option<&str>) -> Dependency {
-        Dependency {
-            name: "kopf-rs".into(),
-            req: "^0.1".into(),
-            source: source.map(str::to_owned),
-            path: None,
-            kind: None,
-            uses_default_features: true,
-            features: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn kopf_comes_from_where_the_crate_has_it() {
-        let table = |text: &str| Kopf(text.parse().unwrap());
-        let registry = "registry+https://github.com/rust-lang/crates.io-index";
-        assert_eq!(Kopf::of(&dependency(Some(registry))), table("version = '^0.1'"));
-        let git = "git+https://example.org/k.git?branch=next#0123";
-        assert_eq!(
-            Kopf::of(&dependency(Some(git))),
-            table("git = 'https://example.org/k.git'\nbranch = 'next'")
-        );
-        let mut local = dependency(None);
-        local.path = Some("/w/kopf-rs".into());
-        assert_eq!(Kopf::of(&local), table("path = '/w/kopf-rs'"));
-    }
 
     #[test]
     fn the_defaults_are_the_versions_of_this_workspace() {

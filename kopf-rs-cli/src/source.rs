@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use crate::cargo::{self, CargoError};
+use crate::kopf::Kopf;
 use crate::script::{Script, ScriptError};
 use crate::workspace::{Dependency, Package, Target, Workspace};
 
@@ -152,7 +153,8 @@ fn of_package(package: Package, workspace: Workspace, path: &Path) -> Result<Sou
         return Err(unfit(
             path,
             format_args!(
-                ": package `{name}` does not depend on kopf-rs, so it cannot have handlers\n  run in that folder: cargo add kopf-rs"
+                ": package `{name}` does not depend on kopf-rs, so it cannot have handlers\n  run in that folder: {}",
+                Kopf::own().cargo_add()
             ),
         ));
     };

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
+use crate::kopf::{FEATURES, Kopf, shell_word};
 use crate::new::names::{Kind, Name, snake_case};
-use crate::runner::{FEATURES, Kopf};
 
 /// The facts of a new operator.
 #[derive(Debug)]
@@ -175,16 +175,6 @@ pub(crate) fn fill(template: &str, values: Values<'_>) -> String {
         text.extend([value, after]);
     }
     text
-}
-
-/// Returns a path as a word of a shell command.
-pub(super) fn shell_word(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./~+,=@%".contains(letter);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.into_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]
