@@ -27,7 +27,8 @@ use crate::operator::admission::policies::served_definitions;
 use crate::operator::compatibility::{Breakage, breakages};
 use crate::operator::deployment::Resources;
 use crate::operator::run::Operator;
-use crate::operator::run::manifests::{Install, Manifests, check_names};
+use crate::operator::run::manifests::definitions::check_names;
+use crate::operator::run::manifests::{Install, Manifests};
 use crate::operator::scope::Patterns;
 use crate::operator::settings::configuration::variables;
 
@@ -86,19 +87,24 @@ pub(super) fn print(printing: &Printing<'_>) -> Result<ExitCode, Box<dyn Error>>
 
 /// Reports the outcome of `--check`.
 fn checked(differing: &[String], broken: &[Breakage]) -> ExitCode {
-    for line in differing {
-        eprintln!("{line}");
-    }
-    if !differing.is_empty() {
-        eprintln!(
-            "error: the files differ from the code and the flags: run the same command without --check, which writes them"
-        );
-    }
     for breakage in broken {
         eprintln!("{breakage}");
     }
     if !broken.is_empty() {
-        eprintln!("error: these changes of definitions break stored objects");
+        eprintln!(
+            "error: these changes of definitions break stored objects: undo them, or keep the old version and add a new one with a conversion"
+        );
+    }
+    for line in differing {
+        eprintln!("{line}");
+    }
+    // The command would replace the definitions that the change must be compared with.
+    match (differing.is_empty(), broken.is_empty()) {
+        (true, _) => {}
+        (false, true) => eprintln!(
+            "error: the files differ from the code and the flags: run the same command without --check, which writes them"
+        ),
+        (false, false) => eprintln!("error: the files differ from the code and the flags"),
     }
     if differing.is_empty() && broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -154,7 +160,7 @@ impl Printing<'_> {
 
     fn printed(&self, scope: &Scope, mut install: Install) -> Result<Manifests, Box<dyn Error>> {
         let operator = || (self.operator)(scope);
-        install.definitions = operator()?.definitions();
+        install.definitions = operator()?.definitions()?;
         let files = manifests::read(&self.flags.cluster.apply)?.into_iter().map(|it| it.object);
         install.definitions.extend(files.filter(|it| it["kind"] == "CustomResourceDefinition"));
         check_names(&install.definitions)?;

@@ -37,7 +37,8 @@ impl<T: kube::CustomResourceExt> DefinedBy<T> {
     /// Returns the definition of the kind.
     #[must_use]
     pub fn definition(&self) -> Option<Definition> {
-        Some(Definition(|| serde_json::to_value(T::crd()).unwrap_or_default()))
+        let value = || serde_json::to_value(T::crd()).unwrap_or_default();
+        Some(Definition { of: std::any::type_name::<T>(), value })
     }
 }
 

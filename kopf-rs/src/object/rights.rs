@@ -85,14 +85,6 @@ impl Rights {
         }
     }
 
-    /// Keeps the permissions for resources, given by their group and plural, that satisfy the condition.
-    pub(crate) fn retain(&mut self, condition: impl Fn(&str, &str) -> bool) {
-        let plural = |it: &Permitted| it.resource.split('/').next().unwrap_or_default().to_owned();
-        for permitted in self.0.values_mut() {
-            permitted.retain(|objects, _| condition(&objects.group, &plural(objects)));
-        }
-    }
-
     /// Returns true if nothing is permitted.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.values().all(BTreeMap::is_empty)

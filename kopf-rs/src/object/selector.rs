@@ -30,10 +30,12 @@ pub struct Selector {
 
 /// Returns the definition of a kind, such as `MyApp::crd()`.
 #[derive(Clone, Copy, Debug)]
-pub struct Definition(
-    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only `--manifests` reads it"))]
-    pub(crate)  fn() -> Value,
-);
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only `--manifests` reads it"))]
+pub struct Definition {
+    /// The name of the Rust type.
+    pub(crate) of: &'static str,
+    pub(crate) value: fn() -> Value,
+}
 
 impl PartialEq for Definition {
     /// The other parts of a selector say which resources it selects.

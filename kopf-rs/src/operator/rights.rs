@@ -14,7 +14,7 @@ use crate::object::rights::Account;
 use crate::object::rights::{FOLLOW, Rights};
 use crate::operator::matching::ServedResource;
 use crate::operator::scope::Scope;
-use crate::reaction::peering::{GROUPS, plural};
+use crate::reaction::peering::plural;
 
 /// What the permissions depend on.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,8 @@ pub(crate) struct RightsSource<'a> {
     /// All resources, among them those of children.
     pub(crate) resources: &'a [Resource],
     pub(crate) scope: &'a Scope,
-    /// The name of the operator's peerings, if it takes part in any.
-    pub(crate) peering: Option<&'a str>,
+    /// The name of the operator's peerings, if it takes part in any, and the groups that may have them.
+    pub(crate) peering: Option<(&'a str, &'a [&'static str])>,
     /// True if handlers post Events.
     pub(crate) posts_events: bool,
     /// True if the operator must list namespaces, because patterns select them.
@@ -69,8 +69,8 @@ pub(crate) fn rights(source: RightsSource<'_>) -> Rights {
         }
     }
     rights.absorb(rights_of_requests(source.handlers, source.resources, source.scope));
-    if let Some(peering) = source.peering {
-        places.permit_peering(&mut rights, peering);
+    if let Some((name, groups)) = source.peering {
+        places.permit_peering(&mut rights, name, groups);
     }
     if source.posts_events && !source.served.is_empty() {
         let events = Resource::built_in("events.k8s.io", "Event", true);
@@ -150,10 +150,10 @@ impl Places<'_> {
     }
 
     /// Permits to follow the peering of this name, and to write the operator's record to it.
-    fn permit_peering(self, rights: &mut Rights, name: &str) {
+    fn permit_peering(self, rights: &mut Rights, name: &str, groups: &[&str]) {
         let kind = plural(matches!(self.0, Scope::All));
         let status = format!("{kind}/status");
-        for group in GROUPS {
+        for group in groups {
             self.each(true, |namespace| {
                 rights.permit_named(namespace, (group, &[kind]), &[name], &FOLLOW);
                 rights.permit_named(namespace, (group, &[&status]), &[name], &["patch"]);

@@ -24,10 +24,16 @@ use crate::operator::deployment::{
 };
 use crate::operator::matching::{Matched, match_handlers};
 use crate::operator::rights::{SharedLease, flow_schema, rights_for};
+#[cfg(feature = "cli")]
+use crate::operator::run::manifests::definitions::united;
 use crate::operator::run::{CheckedOperator, Operator, OperatorError};
 use crate::operator::scope::Scope;
 use crate::operator::settings::Settings;
 use crate::operator::settings::admission::AdmissionServer;
+use crate::reaction::peering::GROUPS;
+
+#[cfg(feature = "cli")]
+pub(crate) mod definitions;
 
 /// How the operator is to be installed.
 #[derive(Clone, Debug, Default)]
@@ -83,8 +89,12 @@ impl Operator {
 
     /// Returns the definitions of the Rust types that handlers name, each kind once with all of its versions. The version of the first
     /// handler is stored.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if two types define the same version of a kind differently.
     #[cfg(feature = "cli")]
-    pub(crate) fn definitions(&self) -> Vec<Value> {
+    pub(crate) fn definitions(&self) -> Result<Vec<Value>, OperatorError> {
         let handlers = || self.registry.handlers().iter();
         let others = handlers().flat_map(|it| {
             let referred = it.watches.iter().map(|it| &it.selector);
@@ -93,16 +103,8 @@ impl Operator {
         let rules = self.registry.rules().iter().map(|it| &it.selector);
         let selectors = handlers().filter_map(|it| it.selector()).chain(others).chain(rules);
         let converted = self.registry.conversions().iter().flat_map(|it| it.definitions.iter().copied());
-        let mut all: Vec<Value> = Vec::new();
-        for definition in selectors.filter_map(|it| it.definition).chain(converted) {
-            let definition = with_rules(&(definition.0)(), self.registry.rules());
-            let is_same = |it: &&mut Value| is_of_one_kind(it, &definition);
-            match all.iter_mut().find(is_same) {
-                Some(known) => add_versions(known, &definition),
-                None => all.push(definition),
-            }
-        }
-        all
+        let defined = selectors.filter_map(|it| it.definition).chain(converted);
+        united(defined.map(|it| (it.of, with_rules(&(it.value)(), self.registry.rules()))))
     }
 }
 
@@ -176,46 +178,6 @@ fn label(name: &str) -> String {
     name.replace('.', "-")
 }
 
-/// Returns whether these are definitions of the same kind, maybe with other versions.
-#[cfg(feature = "cli")]
-fn is_of_one_kind(one: &Value, other: &Value) -> bool {
-    let kind = |it: &Value| it["spec"]["names"]["kind"].clone();
-    one["metadata"]["name"] == other["metadata"]["name"] && kind(one) == kind(other)
-}
-
-/// Returns an error if definitions of two kinds have the same name.
-#[cfg(feature = "cli")]
-pub(crate) fn check_names(definitions: &[Value]) -> Result<(), OperatorError> {
-    for (at, one) in definitions.iter().enumerate() {
-        let is_same = |it: &&Value| it["metadata"]["name"] == one["metadata"]["name"];
-        let mut others = definitions[at + 1..].iter().filter(is_same);
-        if let Some(other) = others.find(|it| !is_of_one_kind(one, it)) {
-            let [name, kind, other] =
-                [&one["metadata"]["name"], &one["spec"]["names"]["kind"], &other["spec"]["names"]["kind"]];
-            return Err(OperatorError::Manifests(format!(
-                "the kinds {kind} and {other} are both called {name}: expected different plurals, such as `#[kube(plural = \"others\")]`"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Adds the versions that the definition lacks.
-#[cfg(feature = "cli")]
-fn add_versions(known: &mut Value, other: &Value) {
-    let versions = other["spec"]["versions"].as_array().into_iter().flatten();
-    let Some(all) = known["spec"]["versions"].as_array_mut() else {
-        return;
-    };
-    for version in versions {
-        if !all.iter().any(|it| it["name"] == version["name"]) {
-            let mut version = version.clone();
-            version["storage"] = false.into();
-            all.push(version);
-        }
-    }
-}
-
 impl CheckedOperator {
     async fn manifests(&self, install: Install) -> Result<Manifests, OperatorError> {
         let mut settings = self.settings.get();
@@ -237,7 +199,9 @@ impl CheckedOperator {
                 definitions.push(definition.clone());
             }
         }
-        needed.absorb(self.rights_of_handlers(&settings, (&resources, &matched.resources), &self.scope));
+        // Peerings may be defined later.
+        let of_handlers = (&*resources, &*matched.resources);
+        needed.absorb(self.rights_of_handlers(&settings, of_handlers, &self.scope, &GROUPS));
         let flows = settings.lease.enabled.then(|| self.lease_of(&settings, account, &mut needed));
         let webhooks = webhook_service(&settings, install.has_cert_manager)?;
         let metrics = self.endpoints.metrics.as_ref().map(|address| ScrapedEndpoint {

@@ -31,7 +31,7 @@ use crate::operator::run::Operator;
 use crate::operator::scope::{Patterns, Scope};
 use crate::operator::settings::Settings;
 use crate::operator::validation::bounded;
-use crate::reaction::peering::GROUPS;
+use crate::reaction::peering::{GROUPS, is_peering};
 use crate::rt::task;
 
 /// The time limit for the whole comparison.
@@ -59,12 +59,14 @@ impl Operator {
 }
 
 impl CheckedOperator {
-    /// Returns the permissions that handlers need for these resources, and for those among them that have handlers, in these places.
+    /// Returns the permissions that handlers need for these resources, and for those among them that have handlers, in these places. The
+    /// operator takes part in the peerings of these groups.
     pub(super) fn rights_of_handlers(
         &self,
         settings: &Settings,
         (resources, served): (&[Resource], &[ServedResource]),
         scope: &Scope,
+        peering_groups: &[&'static str],
     ) -> Rights {
         let all: Vec<Arc<Handler>> = self.handlers.iter().chain(&self.admission_handlers).cloned().collect();
         let detects = !settings.scanning.disabled;
@@ -74,7 +76,7 @@ impl CheckedOperator {
             resources,
             scope,
             posts_events: settings.posting.enabled,
-            peering: (!settings.peering.standalone).then_some(settings.peering.name.as_str()),
+            peering: (!settings.peering.standalone).then_some((&settings.peering.name, peering_groups)),
             lists_namespaces: detects
                 && matches!(&self.scope, Scope::Some(patterns) if !patterns.are_names()),
             reviews_tokens: settings.metrics.authentication,
@@ -147,14 +149,11 @@ impl CheckedOperator {
         let setup = self.setup_of_webhooks(settings, cluster, unused);
         let matched = match_handlers(&self.handlers, &found.resources, &BTreeSet::new());
         let mut needed = setup.needed_rights(&self.rules, found, false);
-        needed.absorb(self.rights_of_handlers(settings, (&found.resources, &matched.resources), &scope));
-        // The operator takes part only in peerings of kinds that exist.
-        let is_served = |group: &str, plural: &str| {
-            found.resources.iter().any(|it| it.group == group && it.plural == plural)
-        };
-        let is_of_a_peering =
-            |group: &str, plural: &str| GROUPS.contains(&group) && plural.ends_with("peerings");
-        needed.retain(|group, plural| !is_of_a_peering(group, plural) || is_served(group, plural));
+        let is_of_peerings = |it: &&Resource| is_peering(it, matches!(scope, Scope::All));
+        let peerings = found.resources.iter().filter(is_of_peerings);
+        let groups = GROUPS.into_iter().filter(|group| peerings.clone().any(|it| it.group == *group));
+        let (resources, groups) = ((&*found.resources, &*matched.resources), groups.collect::<Vec<_>>());
+        needed.absorb(self.rights_of_handlers(settings, resources, &scope, &groups));
         if settings.lease.enabled {
             let (namespace, name) = self.lease(settings, cluster);
             needed.absorb(rights_for(SharedLease { namespace: &namespace, name: &name }));

@@ -1,27 +1,11 @@
 //! Tests of manifests: kinds and flags that are refused, and objects that cert-manager replaces.
 
 use kopf_rs_apiserver::ApiServer;
-use serde_json::json;
 
 use super::*;
 use crate::handler::filter::PRESENT;
 use crate::handler::registry::Registry;
 use crate::handler::registry::callback::handler;
-
-#[cfg(feature = "cli")]
-#[test]
-fn two_kinds_need_two_names() {
-    let definition = |kind: &str, version: &str| {
-        json!({
-            "metadata": {"name": "votes.example.com"},
-            "spec": {"names": {"kind": kind}, "versions": [{"name": version}]},
-        })
-    };
-    assert!(check_names(&[definition("Vote", "v1"), definition("Vote", "v2")]).is_ok());
-    let refused = check_names(&[definition("Vote", "v1"), definition("Voting", "v1")]).unwrap_err();
-    let expected = "the kinds \"Vote\" and \"Voting\" are both called \"votes.example.com\"";
-    assert!(refused.to_string().contains(expected), "{refused}");
-}
 
 #[tokio::test]
 async fn cert_manager_takes_the_place_of_the_operator() {
