@@ -20,7 +20,7 @@ pub struct ManifestsFlags {
     #[arg(long, conflicts_with_all = ["embedded", "once"])]
     pub manifests: bool,
     /// With --manifests, --install or --upgrade, the image of the operator [default: the operator's name]
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", value_parser = image)]
     pub image: Option<String>,
     /// With --manifests, --install, --upgrade or --uninstall, the namespace in which the operator itself runs [default: the operator's name]
     #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
@@ -136,6 +136,15 @@ impl ManifestsFlags {
     }
 }
 
+/// Validates the name of an image, as far as a mistake in it is certain.
+fn image(text: &str) -> Result<String, String> {
+    let is_fit = |it: char| it.is_ascii_alphanumeric() || "-_./:@".contains(it);
+    if text.starts_with(|it: char| it.is_ascii_alphanumeric()) && text.chars().all(is_fit) {
+        return Ok(text.to_owned());
+    }
+    Err("expected letters, digits and -_./:@, such as registry.example.com/my-operator:1.0".to_owned())
+}
+
 /// Parses `NAME=QUANTITY`.
 fn quantity(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -156,4 +165,19 @@ fn namespace(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("expected at most 63 lowercase letters, digits and dashes, such as my-operator".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_has_the_letters_of_a_reference() {
+        for fit in ["a", "a:1", "r.example:5000/team/a_b-c:1.0", "a@sha256:00"] {
+            assert!(image(fit).is_ok(), "{fit}");
+        }
+        for wrong in ["", "a b", "a:1\n", "/a", "$IMAGE"] {
+            assert!(image(wrong).is_err(), "{wrong}");
+        }
+    }
 }

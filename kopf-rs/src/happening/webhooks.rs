@@ -13,7 +13,7 @@ happenings! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     enum AdmissionServing {
         /// The endpoint listens on this port; the API server reaches it at this address.
-        Served { port: u16, at: String } => INFO, "Admission webhooks are served at port {port}, for the API server at {at}";
+        Served { port: u16, at: String } => INFO, "Admission webhooks are served at port {port}, with `admission.server: {at}`";
         /// A certificate was generated. Carries its generation number and its validity.
         CertificateMade { number: u32, life: Duration }
             => INFO, "A certificate for admission webhooks is made: number {number}, valid for {:.1} days.", life.as_secs_f64() / 86400.0;

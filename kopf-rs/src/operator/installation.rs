@@ -350,7 +350,9 @@ pub(crate) fn unfinished(deployment: &Value) -> Option<String> {
     let (metadata, status) = (&deployment["metadata"], &deployment["status"]);
     // Until then, the status describes an earlier version.
     if number(&status["observedGeneration"]) < number(&metadata["generation"]) {
-        return Some("its controller has not seen the change yet".to_owned());
+        return Some(
+            "the kube-controller-manager, which creates its Pods, has not seen the change yet".to_owned(),
+        );
     }
     let wanted = deployment["spec"]["replicas"].as_u64().unwrap_or(1);
     let [all, updated, available] =
@@ -477,7 +479,10 @@ mod tests {
         let waiting = |status: Value| unfinished(&deployment(status)).unwrap_or_default();
         let gave_up = json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "m"}]);
         let stale = json!({"observedGeneration": 1, "conditions": gave_up.clone()});
-        assert_eq!(waiting(stale), "its controller has not seen the change yet");
+        assert_eq!(
+            waiting(stale),
+            "the kube-controller-manager, which creates its Pods, has not seen the change yet"
+        );
         assert_eq!(
             waiting(
                 json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1, "availableReplicas": 2})

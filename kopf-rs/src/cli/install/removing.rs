@@ -48,6 +48,10 @@ pub(super) async fn remove(
     if flags.dry_run {
         show(site, footprint, flags, &plan).await?;
         plan.leftovers.report(site, &footprint.finalizer, flags);
+        report_kept(site, flags, &plan);
+        if plan.home.is_empty() {
+            (site.say)(&format!("The operator {} is not installed.", footprint.operator));
+        }
         return Ok(());
     }
     let home = &*plan.home;
@@ -78,7 +82,12 @@ pub(super) async fn remove(
         until_gone(site, &plan.definitions).await?;
     }
     leftovers.report(site, &footprint.finalizer, flags);
-    report(site, footprint, flags, &plan);
+    report_kept(site, flags, &plan);
+    let operator = &footprint.operator;
+    match home {
+        "" => (site.say)(&format!("The operator {operator} is not installed.")),
+        home => (site.say)(&format!("The operator {operator} is removed from the namespace {home}.")),
+    }
     Ok(())
 }
 
@@ -397,8 +406,8 @@ async fn remove_rest(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Don
     Ok(())
 }
 
-fn report(site: &Site<'_>, footprint: &Footprint, flags: InstallingFlags, plan: &Plan) {
-    let operator = &footprint.operator;
+/// Prints the parts of the installation that remain, or that would remain.
+fn report_kept(site: &Site<'_>, flags: InstallingFlags, plan: &Plan) {
     if !flags.crds && !plan.definitions.is_empty() {
         (site.say)(&format!("kept: {}. --crds removes definitions", names(&plan.definitions)));
     }
@@ -407,9 +416,5 @@ fn report(site: &Site<'_>, footprint: &Footprint, flags: InstallingFlags, plan: 
         (site.say)(&format!(
             "kept: namespace/{name}, which may contain objects of others. `kubectl delete namespace {name}` removes it"
         ));
-    }
-    match &*plan.home {
-        "" => (site.say)(&format!("The operator {operator} is not installed.")),
-        home => (site.say)(&format!("The operator {operator} is removed from the namespace {home}.")),
     }
 }

@@ -32,7 +32,7 @@ pub(super) async fn established(site: &Site<'_>, definition: &Target) -> Done {
 pub(super) async fn rolled_out(site: &Site<'_>, deployment: &Target, home: &str) -> Done {
     let (shown, name) = (deployment.shown(home), deployment.name());
     let remedy = format!(
-        "Everything is applied, but the operator does not run. `kubectl --namespace {home} describe pods` and `kubectl --namespace {home} logs \
+        "Everything is applied, but the operator does not run. `kubectl --namespace {home} describe deployments,pods` and `kubectl --namespace {home} logs \
          deployment/{name}` show more. Correct it, and repeat the command"
     );
     site.wait(Some(remedy), async || {

@@ -404,14 +404,21 @@ async fn a_removal_keeps_definitions_and_objects() {
     let server = server();
     let objects = [manifests("op:1").await, vec![webhooks()]].concat();
     let lines = ["The operator op is not installed."];
-    remove(client(&server), UNINSTALL).await.with(&lines);
+    for dry_run in [true, false] {
+        remove(client(&server), InstallingFlags { dry_run, ..UNINSTALL }).await.with(&lines);
+    }
     let before = state(&server).await;
     apply(client(&server), INSTALL, &objects[..objects.len() - 1]).await.with(&[]);
     create_demo(&server, "a").await;
     apply(client(&server), UPGRADE, &objects).await.with(&[]);
     let installed = state(&server).await;
     let shown = remove(client(&server), InstallingFlags { dry_run: true, ..UNINSTALL }).await;
-    shown.with(&["deployment.apps/op would be deleted"]);
+    shown.with(&[
+        "deployment.apps/op would be deleted",
+        "kept: 1 objects of the operator's kinds: demo.example.com/a (namespace default). --delete-objects deletes them",
+        "kept: customresourcedefinition.apiextensions.k8s.io/demos.example.com. --crds removes definitions",
+        "kept: namespace/op, which may contain objects of others. `kubectl delete namespace op` removes it",
+    ]);
     assert_eq!(state(&server).await, installed);
     let refused = remove(client(&server), InstallingFlags { crds: true, ..UNINSTALL }).await;
     refused.failed(&["--crds would delete 1 objects", "demo.example.com/a", "--delete-objects"]);

@@ -13,7 +13,7 @@ use crate::cli::packaging::{File, MARK};
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum FolderError {
-    #[error("-o {}: {error}", .path.display())]
+    #[error("-o {}: {error}. Expected a folder that you may change, or a name that does not exist yet", .path.display())]
     Unusable { path: PathBuf, error: io::Error },
     #[error(
         "-o {}: these files were not written by `kopf-rs manifests`, and would be overwritten: {files}. Expected an empty folder, or \

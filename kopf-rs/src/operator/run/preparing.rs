@@ -4,6 +4,8 @@
 //! know the step.
 
 use std::pin::Pin;
+#[cfg(feature = "cli")]
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -13,6 +15,8 @@ use crate::cluster::Cluster;
 use crate::operator::admission::{AdmissionWebhooks, CONFIGURED};
 use crate::operator::run::{CheckedOperator, Operator, OperatorError, Report, refused};
 use crate::operator::scope::Scope;
+#[cfg(feature = "cli")]
+use crate::operator::settings::Settings;
 
 impl Operator {
     /// Runs this step before anything is handled.
@@ -22,7 +26,8 @@ impl Operator {
         self
     }
 
-    /// Declares that the API server is on this machine, so that it reaches the webhooks there, unless the settings say otherwise.
+    /// Declares that the API server is the one of kopf-rs on this machine, unless the settings say otherwise: it reaches the webhooks there,
+    /// and it uses a changed configuration at once.
     #[cfg(feature = "cli")]
     pub(crate) fn asked_on_this_machine(mut self) -> Result<Self, OperatorError> {
         let name = self.check()?;
@@ -30,6 +35,9 @@ impl Operator {
         let is_asked = handlers.any(|it| it.admission().is_some());
         let is_asked = is_asked || !self.registry.conversions().is_empty();
         let admission = &mut self.settings.admission;
+        if admission.propagation == Settings::default().admission.propagation {
+            admission.propagation = Duration::ZERO;
+        }
         if is_asked && admission.server.is_none() {
             admission.server = Some(crate::operator::settings::admission::AdmissionServer::local());
             let managed = &mut admission.managed;
@@ -94,5 +102,24 @@ impl CheckedOperator {
         }
         let done = (preparation.run)(self.client.clone()).await;
         done.map_err(OperatorError::Preparation)
+    }
+}
+
+#[cfg(all(test, feature = "cli"))]
+mod tests {
+    use super::*;
+    use crate::handler::registry::Registry;
+    use crate::handler::registry::callback::handler;
+
+    #[test]
+    fn a_server_on_this_machine_is_not_waited_for() {
+        let propagation = |settings: Settings| {
+            let registry = Registry::new().on_event("pods", handler("f", |_| async { Ok(()) }));
+            let operator = Operator::new(registry).name("op").settings(settings);
+            operator.asked_on_this_machine().unwrap().settings.admission.propagation
+        };
+        assert_eq!(propagation(Settings::default()), Duration::ZERO);
+        let chosen = Duration::from_secs(3);
+        assert_eq!(propagation(Settings::with(|settings| settings.admission.propagation = chosen)), chosen);
     }
 }
