@@ -30,7 +30,10 @@ pub(crate) enum AddError {
         .path.display()
     )]
     NoLibrary { path: PathBuf, package: String },
-    #[error("{}: package `{package}` lacks dependencies or features that the added code uses: {}\n  run in that folder: {command}", .path.display(), .missing.join(", "))]
+    #[error(
+        "{}: package `{package}` lacks dependencies or features that the added code uses: {}\n  run in the folder of the package: {command}",
+        .path.display(), .missing.join(", ")
+    )]
     Lacks { path: PathBuf, package: String, missing: Vec<String>, command: String },
     #[error("{} exists\n  `kopf-rs add` overwrites nothing: remove the file, or choose another name", .0.display())]
     Exists(PathBuf),
@@ -231,7 +234,7 @@ fn check_dependencies(package: &Package, shown: &Path) -> Result<(), AddError> {
         let flag = lacking.map(|it| format!(" --features {it}")).unwrap_or_default();
         match (found, lacking) {
             (Some(_), None) => continue,
-            (Some(_), Some(feature)) => missing.push(format!("{name} with {feature}")),
+            (Some(_), Some(feature)) => missing.push(format!("{name} with the feature {feature}")),
             (None, _) => missing.push(name.to_owned()),
         }
         let is_kopf_missing = name == "kopf-rs" && found.is_none();
@@ -385,7 +388,7 @@ mod tests {
         let plain = Folder::new("plain", &[("Cargo.toml", plain), ("src/lib.rs", "")]);
         let refused = plain.run("kind example.org/v1/Order").unwrap_err();
         assert!(
-            refused.contains("package `plain` lacks") && refused.contains("kube with derive"),
+            refused.contains("package `plain` lacks") && refused.contains("kube with the feature derive"),
             "{refused}"
         );
         assert!(refused.contains(&Kopf::own().cargo_add()), "{refused}");

@@ -41,7 +41,8 @@ const LOCAL_SERVER: &str = "KOPF_RS_LOCAL_SERVER";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DevError {
     #[error(
-        "{0} ends the operator, but kopf-rs dev starts it again at each change of its sources\n  leave it out, or run the operator once with it: kopf-rs run PATH {0}"
+        "{0} ends the operator, but kopf-rs dev starts operators again at each change of the sources\n  leave out {0}, or run it once: \
+         kopf-rs run PATH {0}"
     )]
     EndsOperator(&'static str),
     #[error(
@@ -125,11 +126,11 @@ fn check(dev: &Dev) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Reports signals, and ends builds, also the one of the API server, which comes before the session.
+/// Reports signals, and ends builds, including that of the API server, which runs before the session begins.
 fn end_on_signals(sender: Sender<Message>) -> std::io::Result<()> {
     processes::on_signals(&[HANGUP, INTERRUPT, TERMINATE], move |signal| {
         let signal = u8::try_from(signal).unwrap_or_default();
-        // Fails only if this program is about to end. Comes before the end of the build, which is no news then.
+        // Sent before the builds end, so that their end is not reported as a failure. Fails only if this program is about to end.
         let _sent = sender.send(Message::Event(Event::Interrupted(signal)));
         processes::end_builds();
     })
@@ -257,7 +258,7 @@ impl Session {
             Message::Event(event) => Some(event),
             Message::Changed(paths) => {
                 let saved = self.sources.changes(&paths);
-                // Other changes may be those of a file with this program's output, which a complaint about folders would change again.
+                // Ignores files: this program's output may go to one, and each warning about folders would then cause another warning.
                 if saved.is_some() || paths.iter().any(|it| it.is_dir()) {
                     self.watch(&paths);
                 }
@@ -346,7 +347,7 @@ fn built(run: &Run, sender: &Sender<Message>) -> Result<Message, Box<dyn Error>>
     Ok(Message::Built(prepared.build()?))
 }
 
-/// Returns the time at which a program was written, because each build of it has another one, also a build by another process.
+/// Returns the time at which a program was written, which differs for each build, even by another process.
 fn written(program: &Path) -> Option<SystemTime> {
     program.metadata().ok()?.modified().ok()
 }
@@ -423,7 +424,7 @@ mod tests {
         };
         assert!(built(Some(1), true));
         assert!(!built(None, false));
-        // Another cargo has built it, or this one has in a build that was not the last.
+        // Another cargo process, or an earlier build of this one, has built it.
         assert!(built(Some(2), false) && built(None, true));
         assert!(!built(None, false));
         std::fs::remove_file(&program).unwrap();

@@ -13,8 +13,8 @@ pub(crate) struct Kopf(pub(crate) Table);
 /// The features of kopf-rs in the programs of new crates.
 pub(crate) const FEATURES: [&str; 5] = ["cli", "metrics", "mimalloc", "schemars", "web"];
 
-/// The feature that the tests of new crates, and `kopf-rs run`, add: it includes `embedded`. With other features, each of them would build
-/// the framework again.
+/// The feature that the tests of new crates, and `kopf-rs run`, add: it includes `embedded`. With different features, the tests and
+/// `kopf-rs run` would each build kopf-rs again.
 pub(crate) const TESTING: &str = "testing";
 
 /// The keys of a dependency that say where it comes from.
@@ -31,8 +31,7 @@ impl Kopf {
         Self(entry("version", version))
     }
 
-    /// Returns the kopf-rs of a crate, with the same source, so that both are linked once. The lock file determines
-    /// the version.
+    /// Returns the kopf-rs that a crate depends on, from the same source, so that only one copy is linked. The lock file determines the version.
     pub(crate) fn of(dependency: &Dependency) -> Self {
         if let Some(path) = &dependency.path {
             return Self::at(path);
@@ -74,7 +73,7 @@ impl Kopf {
         format!("cargo add {name}{source} --features {},{TESTING}", FEATURES.join(","))
     }
 
-    /// Returns the dependency with the command line enabled; other features are left to the user's crates.
+    /// Returns the dependency with these features; the user's crates choose others.
     pub(crate) fn linked(&self, features: &[&str]) -> Value {
         let mut table = self.0.clone();
         table.insert("default-features".into(), false.into());

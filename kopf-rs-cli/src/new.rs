@@ -36,7 +36,10 @@ pub(crate) enum NewError {
     File(PathBuf),
     #[error(transparent)]
     Name(#[from] NameError),
-    #[error("{} cannot be written: {error}\n  expected a place in a folder that you may change: correct the path, or choose another one", .path.display())]
+    #[error(
+        "{} cannot be written: {error}\n  expected a path in a folder that you may change: correct the path, or choose another one",
+        .path.display()
+    )]
     Write { path: PathBuf, error: io::Error },
 }
 

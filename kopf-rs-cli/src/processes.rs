@@ -59,7 +59,7 @@ pub(crate) fn spawn_build(command: &mut Command) -> io::Result<(Child, Handle)> 
     Ok((child, handle))
 }
 
-/// Runs a build to its end, and returns its output to pipes.
+/// Runs a build to its end, and returns its piped output.
 pub(crate) fn run_build(command: &mut Command) -> io::Result<Output> {
     let (child, handle) = spawn_build(command)?;
     let output = child.wait_with_output();
@@ -84,7 +84,7 @@ pub(crate) fn are_builds_ended() -> bool {
 // === impl Handle ===
 
 impl Handle {
-    /// Returns whether [`Self::end`] does something: after the end of the process, another one may get its number.
+    /// Returns whether [`Self::end`] sends a signal: after the process has ended, another process may get its id.
     fn is_running(&self) -> MutexGuard<'_, bool> {
         self.is_running.lock().unwrap_or_else(PoisonError::into_inner)
     }

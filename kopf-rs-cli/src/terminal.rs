@@ -16,7 +16,7 @@ static STATUS: Mutex<Option<String>> = Mutex::new(None);
 /// Moves to the beginning of the line, and empties it.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// The longest line of a child that is written at once.
+/// Longer lines of a child process are written in parts.
 const LONGEST: u64 = 1 << 16;
 
 /// Where a line is written.

@@ -19,7 +19,7 @@ pub(crate) struct Workspace {
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// `None` for a package whose files are on this machine and change.
+    /// `None` for a local package, whose files may change.
     pub(crate) source: Option<String>,
     pub(crate) manifest_path: PathBuf,
     pub(crate) targets: Vec<Target>,

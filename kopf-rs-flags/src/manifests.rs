@@ -28,13 +28,13 @@ pub struct ManifestsFlags {
     /// With --manifests, --install or --upgrade, the number of Pods; more than one Pod needs --lease [default: 1, or 2 with --lease]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub replicas: Option<u16>,
-    /// With --manifests, --install or --upgrade, what a Pod requests, such as cpu=10m,memory=64Mi [default: that, with the limit memory=256Mi]
+    /// With --manifests, --install or --upgrade, what a Pod requests [default: cpu=10m,memory=64Mi, with the limit memory=256Mi]
     #[arg(long, value_name = "NAME=QUANTITY", value_delimiter = ',', value_parser = quantity)]
     pub requests: Vec<(String, String)>,
     /// With --manifests, --install or --upgrade, the limits of a Pod, such as memory=256Mi
     #[arg(long, value_name = "NAME=QUANTITY", value_delimiter = ',', value_parser = quantity)]
     pub limits: Vec<(String, String)>,
-    /// With --metrics, and --manifests, --install or --upgrade, add a `PodMonitor`: the Prometheus operator collects the metrics
+    /// With --metrics and one of --manifests, --install or --upgrade, add a `PodMonitor`, by which the Prometheus operator collects metrics
     #[arg(long)]
     pub pod_monitor: bool,
     /// With --manifests, --install or --upgrade, let cert-manager create and renew the certificate of webhooks: add an Issuer and a Certificate
@@ -142,7 +142,7 @@ fn image(text: &str) -> Result<String, String> {
     if text.starts_with(|it: char| it.is_ascii_alphanumeric()) && text.chars().all(is_fit) {
         return Ok(text.to_owned());
     }
-    Err("expected letters, digits and -_./:@, such as registry.example.com/my-operator:1.0".to_owned())
+    Err("expected a letter or digit, then letters, digits or -_./:@, such as registry.example.com/my-operator:1.0".to_owned())
 }
 
 /// Parses `NAME=QUANTITY`.

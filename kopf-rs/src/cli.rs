@@ -230,7 +230,7 @@ fn serve(
 /// The feature has the server that says which kinds there are before their definitions are installed.
 #[cfg(not(feature = "embedded"))]
 fn install(_: &Printing<'_>, _: kopf_rs_flags::installing::Task) -> Result<ExitCode, Box<dyn Error>> {
-    Err("--install, --upgrade and --uninstall: this program is built without the API server in the process, which finds the kinds; switch on the \
+    Err("--install, --upgrade and --uninstall: this program is built without the in-process API server, which finds the kinds; switch on the \
          feature `embedded` of kopf-rs in its Cargo.toml, or use `kopf-rs install`, which builds it with this feature".into())
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Addition {
     pub(super) tests: Option<String>,
     /// The name and the text of a sample object.
     pub(super) sample: Option<(String, String)>,
-    /// The kind and the version whose definition replaces the one that the module above registers.
+    /// The kind and the version whose definition replaces the one that the parent module registers.
     converts: Option<(String, String)>,
 }
 
@@ -50,7 +50,7 @@ impl Addition {
         Self { module, code, tests: None, sample: None, converts }
     }
 
-    /// Returns the text of the module above with the new definition, or the advice how to register it.
+    /// Returns the text of the parent module with the new definition, or advice on how to register it.
     pub(super) fn registered(&self, text: String) -> (String, Option<String>) {
         let Some((kind, version)) = &self.converts else { return (text, None) };
         let (old, new) = (format!("&{kind}::crd()"), format!("&{version}::definition()"));
@@ -64,7 +64,7 @@ impl Addition {
             )
         } else {
             format!(
-                "The definition is not registered with both versions, because there is no `{old}`: register `{new}` instead"
+                "Both versions are not registered yet, because `{old}` does not occur exactly once in the parent module: register `{new}` instead"
             )
         };
         (text, Some(advice))

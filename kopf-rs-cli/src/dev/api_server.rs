@@ -65,7 +65,7 @@ impl ApiServer {
             ended();
             drop(open);
         };
-        // Ctrl+C is for the operator first, which needs the server to stop.
+        // Ctrl+C must not reach the server, because the operator needs it until the operator has stopped.
         let started = child::start(&mut command, seen, ended);
         let handle = started.map_err(|error| ApiServerError::Start { program, error })?;
         let server = Self { kubeconfig, handle, ended: end, _folder: folder };
@@ -115,7 +115,7 @@ impl TemporaryFolder {
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // Of a killed process with the same id.
+        // Removes what a killed process with the same id has left.
         let _removed = fs::remove_dir_all(&path);
         builder.create(&path).map_err(|error| ApiServerError::Folder { folder, error })?;
         Ok(Self(path))

@@ -104,7 +104,7 @@ pub(crate) struct Machine {
     unapplied: BTreeSet<PathBuf>,
     /// Files that the present operator has to apply.
     applying: BTreeSet<PathBuf>,
-    /// The operator before was replaced while it may not have applied them.
+    /// The previous operator was stopped and failed, perhaps before it applied these files.
     is_repeated: bool,
     /// The exit code, once this program ends.
     leaving: Option<u8>,
@@ -240,14 +240,14 @@ impl Machine {
         }
         let is_repeated = std::mem::replace(&mut self.is_repeated, false);
         if code != Some(0) && !(was_asked && is_repeated) {
-            // It may have failed before it has applied them. An operator that always fails when it stops must not apply them at each change.
+            // The operator may have failed before it applied them. Repeats them only once, because some operators fail at each stop.
             self.unapplied.append(&mut self.applying);
             self.is_repeated = was_asked;
         }
         match self.build {
             _ if !was_asked => vec![Action::Tell(News::Ended(code))],
             Build::Idle => self.start(),
-            // It may be about to replace the program.
+            // The build may be about to replace the program.
             Build::Runs | Build::Stale => Vec::new(),
         }
     }

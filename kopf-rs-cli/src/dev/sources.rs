@@ -57,7 +57,7 @@ impl Sources {
         (is_code || !applied.is_empty()).then_some(applied)
     }
 
-    /// Returns whether this program writes the path below `root`. It may keep its files around all sources.
+    /// Returns whether this program writes this path. A written folder that contains `root` does not count: it may hold all sources.
     fn is_written(&self, root: &Path, path: &Path) -> bool {
         self.written.iter().any(|it| path.starts_with(it) && !root.starts_with(it))
     }

@@ -13,7 +13,7 @@ use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as
 /// The pause after which a burst of changes is over: editors save in several steps.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// The longest burst, such as one of a program that writes all the time.
+/// The maximum length of a burst, because a program may write all the time.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The error number of Linux for the limit of inotify instances.

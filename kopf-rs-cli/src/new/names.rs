@@ -167,7 +167,7 @@ impl Kind {
         let is_capital = kind.starts_with(|first: char| first.is_ascii_uppercase());
         if !is_word || !is_capital || kind.len() > LONGEST {
             return refused(format!(
-                "`{kind}` is no kind: expected at most {LONGEST} letters and digits, first a capital letter, such as Backup"
+                "`{kind}` is no kind: expected a capital letter, then letters and digits, at most {LONGEST} in all, such as Backup"
             ));
         }
         if TYPES.contains(&kind) {

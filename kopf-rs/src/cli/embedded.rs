@@ -39,7 +39,7 @@ pub(crate) enum EmbeddedError {
     Without,
     #[cfg(not(feature = "embedded"))]
     #[error(
-        "--manifests: this program is built without the API server in the process, which finds the kinds; switch on the feature `embedded` of \
+        "--manifests: this program is built without the in-process API server, which finds the kinds; switch on the feature `embedded` of \
          kopf-rs in its Cargo.toml, or ask a cluster by --kubeconfig or --context"
     )]
     WithoutManifests,

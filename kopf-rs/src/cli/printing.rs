@@ -98,13 +98,15 @@ fn checked(differing: &[String], broken: &[Breakage]) -> ExitCode {
     for line in differing {
         eprintln!("{line}");
     }
-    // The command would replace the definitions that the change must be compared with.
+    // Does not advise to write the files then, because that would replace the old definitions, with which --check compares.
     match (differing.is_empty(), broken.is_empty()) {
         (true, _) => {}
         (false, true) => eprintln!(
             "error: the files differ from the code and the flags: run the same command without --check, which writes them"
         ),
-        (false, false) => eprintln!("error: the files differ from the code and the flags"),
+        (false, false) => eprintln!(
+            "error: the files also differ from the code and the flags: first correct the changes of definitions above"
+        ),
     }
     if differing.is_empty() && broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

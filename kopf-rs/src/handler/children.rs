@@ -193,9 +193,9 @@ impl Children {
     /// by default.
     ///
     /// The operator asks the server first, by a dry run under another name, whether it would create the new child, and
-    /// deletes nothing otherwise: neither if the former child holds what only one object can have, such as a fixed
-    /// `nodePort`, or the rest of a quota. It deletes in the foreground: the new child is created after the Pods of the former one are gone. A child that was
-    /// recreated is recreated again after a minute at the earliest, and then at growing intervals of up to an hour. The
+    /// otherwise deletes nothing: for example if the former child holds a fixed `nodePort`, or the rest of a quota, so that
+    /// both cannot exist at once. It deletes in the foreground: the new child is created after the Pods of the former one
+    /// are gone. A child that was recreated is recreated again after a minute at the earliest, and then at growing intervals of up to an hour. The
     /// handler needs at least two attempts for it: do not limit its `retries` to one.
     ///
     /// ```

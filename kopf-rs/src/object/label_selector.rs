@@ -133,11 +133,13 @@ impl Requirement {
         }
         if let Some((before, values)) = text.split_once('(') {
             let values = values.strip_suffix(')');
-            let values = values.ok_or_else(|| format!("`{text}` has text after the closing parenthesis"))?;
+            let values = values.ok_or_else(|| {
+                format!("`{text}` has text after the closing parenthesis: expected `key in (a, b)`")
+            })?;
             let words: Vec<&str> = before.split_whitespace().collect();
             let [key, operator @ ("in" | "notin")] = words[..] else {
                 return Err(format!(
-                    "`{before}` is not followed by values in parentheses: expected `key in (a, b)` or `key notin (a, b)`"
+                    "`{before}` cannot stand before parentheses: expected `key in (a, b)` or `key notin (a, b)`"
                 ));
             };
             check_key(key)?;

@@ -43,7 +43,7 @@ const KINDS: [(&str, &str); 21] = [
 const NAMESPACE: (&str, &str) = ("", "Namespace");
 const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
-/// The end of the labels of all operators' installations.
+/// The suffix of the label that marks an installation of any operator.
 const INSTALLED: &str = "/installed-in";
 
 /// The annotation of the account of an installation whose Pods have started once.
@@ -361,7 +361,7 @@ pub(crate) fn unfinished(deployment: &Value) -> Option<String> {
         return None;
     }
     let old = all.saturating_sub(updated);
-    let old = if old > 0 { format!(", {old} old ones remain") } else { String::new() };
+    let old = if old > 0 { format!(", {old} old Pods remain") } else { String::new() };
     let is_problem =
         |it: &&Value| PROBLEMS.iter().any(|(kind, value)| it["type"] == *kind && it["status"] == *value);
     let problems = status["conditions"].as_array().into_iter().flatten().filter(is_problem);

@@ -341,7 +341,7 @@ settings! {
         /// The validity period of certificates that the operator creates. A new one is created when a third of it is left. Default: 90 days.
         certificate_life: Duration = seconds(90 * 24 * 3600), positive;
         /// The time that API servers may need to notice a change of a configuration: a new certificate is served this long after its authority
-        /// was written. Default: 60 seconds.
+        /// was written. Default: 60 seconds; none for the server of `--embedded` and of `kopf-rs dev`, which notices each change at once.
         propagation: Duration = seconds(60);
         /// The time for which a webhook endpoint in a cluster continues to answer after the operator was asked to stop: `/readyz/webhooks` fails
         /// immediately, but nodes and API servers need a while to send their requests to other Pods. Default: 5 seconds.

@@ -110,7 +110,7 @@ fn check_owners(plan: &Plan, flags: InstallingFlags) -> Done {
     let remedy = if flags.adopt {
         "They belong to another installation, so --adopt does not take them over: uninstall it, or choose"
     } else {
-        "If `kubectl apply` has created them for this operator, take them over by --adopt; otherwise choose"
+        "If `kubectl apply` has created them for this operator, take them over with --adopt; otherwise choose"
     };
     Err(format!(
         "these objects exist, and do not belong to an installation of the operator {operator} in the namespace {home}: expected the label \
@@ -173,10 +173,10 @@ async fn rehearsed(site: &Site<'_>, plan: &Plan, target: &Target) -> Done<Value>
             "the namespace {name} does not exist, so nothing has been changed: expected it for {shown}. Create it, or select other namespaces"
         )
         .into()),
-        // A namespace or role that is applied before does not exist yet.
+        // In a dry run, a namespace or role that the command would create first does not exist.
         (ClusterError::NotFound(_), _) => Ok(target.object.clone()),
         (error, _) if target.is_role() => Err(format!(
-            "{shown} would be refused, so nothing has been changed: {error}\nExpected all rights that it grants, or the right to `escalate` it. \
+            "{shown} would be refused, so nothing has been changed: {error}\nExpected that you have all rights that this role grants, or the verb `escalate` for it. \
              Ask an administrator to run this command"
         )
         .into()),

@@ -19,7 +19,7 @@ mod leftovers;
 
 use leftovers::{Leftovers, has_finalizer, is_terminating, names};
 
-/// The number of looks at objects that others change at the same time.
+/// The number of attempts to remove finalizers, because other clients may change the objects at the same time.
 const ATTEMPTS: usize = 5;
 
 /// The objects of an installation.
@@ -156,14 +156,14 @@ fn chosen<'a>(
     }
 }
 
-/// Fails if another operator is installed that has one of these definitions. A label alone may be left of an operator that is removed.
+/// Fails if another operator is installed that has one of these definitions. The label alone proves nothing, because a removed operator may have left it.
 async fn check_others(site: &Site<'_>, operator: &str, definitions: &[Target]) -> Done {
     let accounts = [Resource::built_in("", "ServiceAccount", true)];
     for definition in definitions {
         for other in labels(&definition.object).filter(|it| *it != label(operator)) {
             if let [account, ..] = &*site.list(&accounts, other, false).await? {
                 return Err(format!(
-                    "{} also belongs to the operator of {}: expected no --delete-objects or --crds, which would delete the objects of that \
+                    "{} also belongs to the operator with the account {}: expected no --delete-objects or --crds, which would delete the objects of that \
                      operator. Nothing has been changed. Remove that operator first",
                     definition.shown(""),
                     account.shown("")
@@ -175,7 +175,7 @@ async fn check_others(site: &Site<'_>, operator: &str, definitions: &[Target]) -
     Ok(())
 }
 
-/// Fails where the removal would delete objects that nobody has mentioned, or would wait for an operator that does not run.
+/// Fails where the removal would delete objects without --delete-objects, or would wait for an operator that does not run.
 fn check(footprint: &Footprint, flags: InstallingFlags, plan: &Plan) -> Done {
     plan.leftovers.check(flags, "Nothing has been changed")?;
     let waiting = plan.leftovers.waiting(flags);
@@ -252,7 +252,7 @@ async fn finish_deletions(
     if !plan.runs || plan.leftovers.is_shared {
         return Ok(());
     }
-    let remedy = "The operator still runs. `why` explains each object. Repeat the command when the deletion handlers succeed, or add \
+    let remedy = "The operator still runs. `kopf-rs why [PATH] KIND/NAME` explains what an object waits for. Repeat the command when the deletion handlers succeed, or add \
                   --remove-finalizers";
     let remedy = Some(remedy.to_owned()).filter(|_| !flags.remove_finalizers);
     let mut waiting: Vec<Target> = Vec::new();
@@ -265,7 +265,7 @@ async fn finish_deletions(
             waiting.pop();
         }
         if waiting.is_empty() {
-            // Lists all objects only at first and at last, because users may have many.
+            // Lists all objects only at the beginning and at the end, because users may have many.
             waiting = Leftovers::held(site, footprint).await?;
             waiting.retain(|it| is_terminating(&it.object));
         }
@@ -348,7 +348,7 @@ async fn until_gone(site: &Site<'_>, objects: &[Target]) -> Done {
 
 /// Removes what instances of the operator have registered in the API server and could not remove themselves.
 async fn deregister(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done {
-    // The registrations may belong to instances that run: those of another installation, or of one that another tool has made.
+    // Running instances may use the registrations: those of another installation, or of an operator that another tool has installed.
     if plan.home.is_empty() || plan.leftovers.is_shared {
         return Ok(());
     }

@@ -45,7 +45,7 @@ impl<'a> Site<'a> {
         Ok(Self { cluster, resources, say, patience })
     }
 
-    /// Waits until `look` returns nothing instead of the subject of the wait, which is printed whenever it changes. At the time limit, fails
+    /// Waits until `look` returns `None`; until then, it returns what to wait for, which is printed at each change. At the time limit, fails
     /// with the remedy, or goes on if there is none.
     pub(super) async fn wait(
         &self,
@@ -137,7 +137,7 @@ impl<'a> Site<'a> {
 
     /// Applies an object; with `is_dry`, only returns the object that would result.
     pub(super) async fn put(&self, target: &Target, is_dry: bool) -> Result<Value, ClusterError> {
-        // An installation says what all of these fields are, also those that someone else has changed meanwhile. Each operator is a manager
+        // Forces the values of all these fields, including those that someone else has changed meanwhile. Each operator is a manager
         // of its own, because one manager of a shared definition would remove the label of the other operator.
         let request = ApplyRequest {
             object: path(target),

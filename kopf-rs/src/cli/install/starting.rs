@@ -12,7 +12,7 @@ use crate::operator::installation::{Target, troubles, unfinished};
 /// Waits until the definition is established.
 pub(super) async fn established(site: &Site<'_>, definition: &Target) -> Done {
     let shown = definition.shown("");
-    let remedy = "Look at its status.conditions, and repeat the command";
+    let remedy = "Look at the status.conditions of the definition, and repeat the command";
     site.wait(Some(remedy.to_owned()), async || {
         let live = site.read(definition).await?.unwrap_or_default();
         let conditions = live["status"]["conditions"].as_array();
@@ -33,7 +33,7 @@ pub(super) async fn rolled_out(site: &Site<'_>, deployment: &Target, home: &str)
     let (shown, name) = (deployment.shown(home), deployment.name());
     let remedy = format!(
         "Everything is applied, but the operator does not run. `kubectl --namespace {home} describe deployments,pods` and `kubectl --namespace {home} logs \
-         deployment/{name}` show more. Correct it, and repeat the command"
+         deployment/{name}` show why. Correct the cause, and repeat the command"
     );
     site.wait(Some(remedy), async || {
         let live = site.read(deployment).await?;

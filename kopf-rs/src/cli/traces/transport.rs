@@ -109,7 +109,7 @@ impl Drop for Transport {
     }
 }
 
-/// Returns the words of a refusal.
+/// Returns the first words of an answer without success.
 fn refusal(answer: &Response<Bytes>) -> Option<String> {
     (!answer.status().is_success()).then(|| first_words(&String::from_utf8_lossy(answer.body())))
 }

@@ -62,13 +62,13 @@ impl Tunnel {
         });
         let reason = match found.await {
             Ok(Some(server)) => return Ok(server),
-            Ok(None) => "it has ended".to_owned(),
-            Err(_) => format!("nothing came within {} seconds", patience.as_secs()),
+            Ok(None) => "the command has ended".to_owned(),
+            Err(_) => format!("no such line came within {} seconds", patience.as_secs()),
         };
         let last = if last.is_empty() { "nothing".to_owned() } else { format!("{:?}", last.join("\n")) };
         Err(format!(
-            "the tunnel `{}` was expected to print its URL (https://HOST) on standard output, on a line of its own or after `url=`: {reason}, \
-             and it has printed {last}. Try the command in a shell, with the port of a local server as $PORT",
+            "the tunnel `{}` was expected to print its URL (https://HOST) on standard output, on a line of its own or after `url=`: {reason}; \
+             its last output was {last}. Try the command in a shell, with the port of a local server as $PORT",
             self.command
         ))
     }

@@ -108,7 +108,7 @@ impl CheckedOperator {
         let Some(board) = &self.board else {
             return Ok((Vec::new(), None));
         };
-        // Before the choice of the port, because the listener of the liveness endpoint protects nothing.
+        // Checked for both ports, because the listener of the liveness endpoint serves neither TLS nor authentication.
         let protection = self.protection(address).await.map_err(OperatorError::Endpoint)?;
         let mut runtimes = vec![("operator", Handle::current())];
         runtimes.extend(self.handlers_on.clone().map(|it| ("handlers", it)));

@@ -138,7 +138,7 @@ fn webhook_service(
     let Some(server @ AdmissionServer::Service { name, port, .. }) = &settings.admission.server else {
         return if has_cert_manager {
             Err(OperatorError::Manifests(
-                "--cert-manager is for webhooks behind a Service, and this operator has none: add an admission or conversion handler, or leave \
+                "--cert-manager is for webhooks behind a Service, and this operator has no such webhooks: add an admission or conversion handler, or leave \
                  out --cert-manager"
                     .to_owned(),
             ))

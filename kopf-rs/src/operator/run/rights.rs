@@ -37,7 +37,7 @@ use crate::rt::task;
 /// The time limit for the whole comparison.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The time after which a start takes unusually long.
+/// The time that a start usually takes at most.
 const USUAL_START: Duration = Duration::from_secs(5);
 
 /// The number of concurrent requests, so that the comparison of many namespaces does not delay other requests.
@@ -59,8 +59,8 @@ impl Operator {
 }
 
 impl CheckedOperator {
-    /// Returns the permissions that handlers need for these resources, and for those among them that have handlers, in these places. The
-    /// operator takes part in the peerings of these groups.
+    /// Returns the permissions that handlers need in this scope; of the two lists, the second has the resources with handlers. The operator
+    /// takes part in the peerings of these groups.
     pub(super) fn rights_of_handlers(
         &self,
         settings: &Settings,

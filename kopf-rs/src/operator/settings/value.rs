@@ -245,7 +245,7 @@ impl SettingValue for TlsVersion {
     }
 }
 
-/// Values that are one of some words, in any case.
+/// Values from a list of words, in upper or lower case.
 macro_rules! words {
     ($type:ty, $words:expr) => {
         impl SettingValue for $type {

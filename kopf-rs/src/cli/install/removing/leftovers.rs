@@ -56,7 +56,7 @@ impl Leftovers {
         self.defined.iter().any(|it| it.identity() == target.resource.identity())
     }
 
-    /// Returns the objects whose deletion waits for the operator, or will do so if it deletes the objects of its definitions.
+    /// Returns the objects whose deletion waits for the operator, or will wait for it if --delete-objects deletes them.
     pub(super) fn waiting(&self, flags: InstallingFlags) -> Vec<Target> {
         let is_deleted =
             |it: &Target| is_terminating(&it.object) || flags.delete_objects && self.is_defined(it);
@@ -90,7 +90,7 @@ impl Leftovers {
             let end = format!(
                 ". Their deletion waits until the operator is installed again, or until --remove-finalizers removes {finalizer}"
             );
-            kept("objects with its finalizer", &self.held, &end);
+            kept("objects with the operator's finalizer", &self.held, &end);
         }
         // The children of deleted objects are deleted as well.
         if !flags.delete_objects {

@@ -78,7 +78,7 @@ async fn a_removal_names_handled_objects_that_keep_the_finalizer() {
         footprint.handled.push(Resource::built_in("", "Secret", true));
         let removed = remove_in(client(&server), None, flags, footprint).await;
         removed.with(&[]);
-        let kept = "kept: 1 objects with its finalizer: secret/s (namespace default)";
+        let kept = "kept: 1 objects with the operator's finalizer: secret/s (namespace default)";
         assert!(removed.lines.iter().any(|it| it.starts_with(kept)), "{:#?}", removed.lines);
     }
 }

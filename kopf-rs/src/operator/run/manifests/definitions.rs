@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::operator::run::OperatorError;
 
-/// Returns the definition of each kind with all of its versions. Each definition comes with the Rust type that has it; the version of the
-/// first one is stored.
+/// Returns the definition of each kind with all of its versions. The input names the Rust type of each definition; the first version of a
+/// kind is its storage version.
 ///
 /// # Errors
 ///
