@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kopf_rs::{Operator, Registry, Settings, TemporaryError};
+use kopf_rs_apiserver::Fault;
 use kopf_rs_tests::{TestCluster, scenarios};
 use serde_json::{Value, json};
 
@@ -13,6 +14,7 @@ use crate::operating::{
 
 scenarios! {
     what_the_account_lacks_is_listed_once_at_the_start;
+    a_slow_start_compares_the_namespaces_of_patterns_later [memory];
     an_unwatchable_kind_is_reported_and_served_once_permitted;
     a_rule_that_is_missing_in_many_namespaces_is_reported_once;
     a_missing_permission_to_patch_is_reported_once_and_loses_nothing;
@@ -160,6 +162,37 @@ async fn what_the_account_lacks_is_listed_once_at_the_start(cluster: TestCluster
     ];
     expected.sort_by_key(Value::to_string);
     assert_eq!(missing, expected, "{all}");
+    assert_eq!(lines.count(|line| line.contains("lacks permissions")), 1);
+}
+
+/// The namespaces are known only after the comparison that a slow start begins without them.
+async fn a_slow_start_compares_the_namespaces_of_patterns_later(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let namespace = test.cluster.namespace().to_owned();
+    let rules = [
+        Rule::everywhere(backbone()),
+        Rule::everywhere(rule("", &["namespaces"], &["list", "watch"])),
+        Rule::inside(&namespace, rule(&test.group, &["*"], &["*"])),
+        Rule::inside(&namespace, rule("", &["secrets"], &["get"])),
+    ];
+    let user = user_with_only(&test.cluster, &rules).await;
+    let server = test.cluster.in_process().expect("this server is in the process");
+    let _slow = server.fault(Fault::delay(Duration::from_secs(20)).plural("namespaces"));
+    let slow = test.handler("startup_fn", |_| async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        Ok(Value::Null)
+    });
+    let registry = Registry::new()
+        .on_startup(slow.requires("get secrets"))
+        .on_create(test.selector(), test.noting("create_fn").requires("get configmaps"));
+    let settings = Settings::with(|it| it.posting.enabled = false);
+    let operator = everywhere(registry).namespaces([format!("{namespace}*")]).settings(settings);
+    let working = Working::start_as(test.cluster.client_of(&user).await, operator);
+    test.line("lacks permissions that this operator needs").await;
+    working.stop().await;
+    let lines = test.cluster.lines();
+    let missing = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]});
+    assert_eq!(named(lines), [missing], "{}", lines.all().join("\n"));
     assert_eq!(lines.count(|line| line.contains("lacks permissions")), 1);
 }
 

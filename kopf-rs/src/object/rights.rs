@@ -85,6 +85,16 @@ impl Rights {
         }
     }
 
+    /// Returns the permissions without those that are equal in another part.
+    pub(crate) fn without(mut self, other: &Self) -> Self {
+        for (namespace, permitted) in &mut self.0 {
+            if let Some(known) = other.0.get(namespace) {
+                permitted.retain(|objects, verbs| known.get(objects) != Some(verbs));
+            }
+        }
+        self
+    }
+
     /// Returns true if nothing is permitted.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.values().all(BTreeMap::is_empty)

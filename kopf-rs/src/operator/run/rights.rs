@@ -85,7 +85,7 @@ impl CheckedOperator {
     }
 
     /// Reports the permissions that the operator's account lacks, as soon as the resources and namespaces are known. If they are not known in
-    /// time, because a missing permission delays the webhooks, asks the server for the resources.
+    /// time, maybe because a missing permission delays the webhooks, first compares those of the resources that the server has now.
     pub(super) fn compare_rights(
         self: &Arc<Self>,
         settings: Settings,
@@ -94,20 +94,24 @@ impl CheckedOperator {
     ) -> AbortOnDropHandle<()> {
         let operator = Arc::clone(self);
         AbortOnDropHandle::new(task::spawn(async move {
-            let known = timeout(USUAL_START, found.wait_for(Option::is_some)).await;
-            let known = known.map(|it| it.ok().and_then(|it| (*it).clone()));
+            let mut compared = Rights::default();
+            if timeout(USUAL_START, found.wait_for(Option::is_some)).await.is_err()
+                && let Some(found) = operator.discovered(&cluster).await
+            {
+                compared = operator.rights_at_present(&settings, &cluster, &found);
+                report_missing(&cluster, &compared).await;
+            }
+            let known = found.wait_for(Option::is_some).await.ok().and_then(|it| (*it).clone());
             drop(found);
-            let known = match known {
-                Ok(known) => known,
-                Err(_) => operator.discovered(&cluster).await,
-            };
             if let Some(found) = known {
-                report_missing(&cluster, &operator.rights_at_present(&settings, &cluster, &found)).await;
+                let needed = operator.rights_at_present(&settings, &cluster, &found);
+                report_missing(&cluster, &needed.without(&compared)).await;
             }
         }))
     }
 
-    /// Returns the resources that the server has now, and the namespaces that are given by name. Reports a failure.
+    /// Returns the resources that the server has now, and the namespaces that are given by name; none if patterns select them. Reports a
+    /// failure.
     async fn discovered(&self, cluster: &Cluster) -> Option<Found> {
         let namespaces = match &self.scope {
             Scope::All => None,
@@ -131,7 +135,7 @@ impl CheckedOperator {
             AbortOnDropHandle::new(task::spawn(async move {
                 let cluster = operator.cluster(&bounded(operator.settings.get()));
                 if let Some(found) = operator.discovered(&cluster).await {
-                    let declared = rights_of_requests(&handlers, &found.resources, &operator.scope);
+                    let declared = rights_of_requests(&handlers, &found.resources, &scope_of(&found));
                     report_missing(&cluster, &declared).await;
                 }
             }))
@@ -140,11 +144,7 @@ impl CheckedOperator {
 
     /// Returns the permissions that the operator needs in the namespaces that exist at present.
     fn rights_at_present(&self, settings: &Settings, cluster: &Cluster, found: &Found) -> Rights {
-        let scope = match &found.namespaces {
-            None => Scope::All,
-            // Fails without namespaces, in which nothing is needed.
-            Some(names) => Scope::Some(Patterns::parse(names).unwrap_or_default()),
-        };
+        let scope = scope_of(found);
         let unused = watch::Sender::new(None).subscribe();
         let setup = self.setup_of_webhooks(settings, cluster, unused);
         let matched = match_handlers(&self.handlers, &found.resources, &BTreeSet::new());
@@ -159,6 +159,15 @@ impl CheckedOperator {
             needed.absorb(rights_for(SharedLease { namespace: &namespace, name: &name }));
         }
         needed
+    }
+}
+
+/// Returns the namespaces that exist.
+fn scope_of(found: &Found) -> Scope {
+    match &found.namespaces {
+        None => Scope::All,
+        // Fails without namespaces, in which nothing is needed.
+        Some(names) => Scope::Some(Patterns::parse(names).unwrap_or_default()),
     }
 }
 
