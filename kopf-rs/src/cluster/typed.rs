@@ -20,6 +20,12 @@ impl Selector {
     }
 }
 
+/// Returns the plural that `kube::CustomResource` gives to a kind.
+#[cfg(feature = "testing")]
+pub(crate) fn plural_of(kind: &str) -> String {
+    kube::core::ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("", "", kind)).plural
+}
+
 /// Finds the definition of a type that derives `kube::CustomResource`. Generated code calls [`definition`](Self::definition) for any type: the
 /// inherent function takes precedence over that of [`Undefined`], which all types have.
 #[derive(Debug)]

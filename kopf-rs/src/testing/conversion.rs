@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::cluster::typed::plural_of;
 use crate::conversion::definition::versions;
 use crate::conversion::graph::{Conversions, ConvertedKind};
 use crate::conversion::rules::Rules;
@@ -49,8 +50,8 @@ pub fn converted(registry: &Registry, object: Value, version: &str) -> Value {
         [kind] => kind,
         [] => panic!("objects of {api_version} are not converted"),
         ref kinds => {
-            let plural = format!("{}s.", object["kind"].as_str().unwrap_or_default());
-            let is_it = |it: &&&ConvertedKind| it.name.starts_with(&plural.to_lowercase());
+            let plural = plural_of(object["kind"].as_str().unwrap_or_default());
+            let is_it = |it: &&&ConvertedKind| it.name == format!("{plural}.{group}");
             let found = kinds.iter().find(is_it);
             found.unwrap_or_else(|| panic!("none of several converted kinds has the plural {plural}"))
         }

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::admission::review::ConnectionFacts;
+use crate::cluster::typed::plural_of;
 use crate::handler::denial::FieldError;
 use crate::handler::operation::Operation;
 use crate::handler::webhook::AdmissionKind;
@@ -91,12 +92,12 @@ const DEADLINE: Duration = Duration::from_secs(29);
 /// By default, an anonymous user creates the object. Mutating handlers that change the object are called a second
 /// time with the result, as the API server may do, and must then change nothing.
 pub fn review(object: Value) -> TestReview {
-    let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
+    let plural = plural_of(object["kind"].as_str().unwrap_or_default());
     TestReview {
         object,
         old: None,
         operation: Operation::Create,
-        plural: format!("{kind}s"),
+        plural,
         subresource: None,
         userinfo: json!({"username": "tester", "groups": []}),
         is_dry_run: false,
@@ -124,7 +125,7 @@ impl TestReview {
         Self { subresource: Some(name.into()), ..self }
     }
 
-    /// Sets the plural name of the resource. Default: the kind in lower case with an `s` appended.
+    /// Sets the plural name of the resource. Default: the one that `kube::CustomResource` gives to the kind, such as `policies` for `Policy`.
     pub fn plural(self, plural: impl Into<String>) -> Self {
         Self { plural: plural.into(), ..self }
     }
@@ -305,6 +306,13 @@ mod tests {
             "metadata": {"name": "one", "namespace": "default"},
             "spec": {"size": size},
         })
+    }
+
+    #[test]
+    fn the_plural_is_that_of_derived_kinds() {
+        for (kind, plural) in [("Policy", "policies"), ("Box", "boxes"), ("Demo", "demos")] {
+            assert_eq!(review(json!({"kind": kind})).plural, plural);
+        }
     }
 
     #[tokio::test(start_paused = true)]
