@@ -68,7 +68,8 @@ impl Tunnel {
         let last = if last.is_empty() { "nothing".to_owned() } else { format!("{:?}", last.join("\n")) };
         Err(format!(
             "the tunnel `{}` was expected to print its URL (https://HOST) on standard output, on a line of its own or after `url=`: {reason}; \
-             its last output was {last}. Try the command in a shell, with the port of a local server as $PORT",
+             its last output was {last}. Try the command in a shell, with the port of a local server as $PORT. If it prints the URL elsewhere, \
+             add a filter, such as `| grep -o --line-buffered 'https://.*'`",
             self.command
         ))
     }
@@ -108,8 +109,11 @@ fn read(output: ChildStdout, lines: &mpsc::UnboundedSender<String>) {
 fn url_in(line: &str) -> Option<AdmissionServer> {
     let url = match line.split_once("url=") {
         Some((_, rest)) => rest.split_whitespace().next()?.trim_matches('"'),
-        // Some commands draw a frame around it.
-        None => line.trim_matches(|it: char| it.is_whitespace() || it == '|'),
+        // Some commands draw a frame around it, after the time and the level of the line.
+        None => match (line.find('|'), line.rfind('|')) {
+            (Some(first), Some(last)) if first < last => line[first + 1..last].trim(),
+            _ => line.trim(),
+        },
     };
     let server = AdmissionServer::parse(url.trim_end_matches('/'));
     let server = server.filter(|it| matches!(it, AdmissionServer::Url(_)))?;
@@ -155,7 +159,10 @@ mod tests {
                 "t=1 msg=started addr=https://localhost:9443 url=https://a.ngrok.app",
                 Some("https://a.ngrok.app"),
             ),
-            ("|  https://b.trycloudflare.com/   |", Some("https://b.trycloudflare.com")),
+            (
+                "2026-11-11T19:57:58Z INF |  https://b.trycloudflare.com/   |",
+                Some("https://b.trycloudflare.com"),
+            ),
             ("https://127.0.0.1:80", None),
             ("https://0.0.0.0", None),
             ("https://[::1]", None),
@@ -176,7 +183,10 @@ mod tests {
         let why = tunnel.ended().await;
         assert!(why.contains("has ended"), "{why}");
         let refused = Tunnel::start("echo no tunnel today", 7).await.unwrap_err();
-        assert!(refused.contains("it has ended, and it has printed \"no tunnel today\""), "{refused}");
+        assert!(
+            refused.contains("the command has ended; its last output was \"no tunnel today\""),
+            "{refused}"
+        );
     }
 
     #[cfg(unix)]
