@@ -13,7 +13,7 @@ use crate::add::sources::{FoundKind, Sources, with_module};
 use crate::add::templates::Addition;
 use crate::args::{Add, AddWhat};
 use crate::cargo::{self, CargoError};
-use crate::kopf::Kopf;
+use crate::kopf::{Kopf, TESTING};
 use crate::new::{NewError, Written, format};
 use crate::workspace::Package;
 
@@ -31,7 +31,7 @@ pub(crate) enum AddError {
     )]
     NoLibrary { path: PathBuf, package: String },
     #[error(
-        "{}: package `{package}` lacks dependencies or features that the added code uses: {}\n  run in the folder of the package: {command}",
+        "{}: package `{package}` lacks dependencies or their features, which the added code uses: {}\n  run in the folder of the package: {command}",
         .path.display(), .missing.join(", ")
     )]
     Lacks { path: PathBuf, package: String, missing: Vec<String>, command: String },
@@ -125,9 +125,12 @@ impl Crate {
     /// Returns the kind of this name, or the only one.
     fn kind(&self, wanted: Option<&str>) -> Result<FoundKind, AddError> {
         let kinds = self.sources.stored_kinds();
-        let names: Vec<String> = kinds.iter().map(|it| it.kind.clone()).collect();
-        let fits: Vec<&FoundKind> =
-            kinds.iter().filter(|it| wanted.is_none_or(|wanted| it.kind == wanted)).collect();
+        let is_ambiguous = |kind: &str| kinds.iter().filter(|it| it.kind == kind).count() > 1;
+        let shown = |it: &FoundKind| if is_ambiguous(&it.kind) { it.full_name() } else { it.kind.clone() };
+        let names: Vec<String> = kinds.iter().map(shown).collect();
+        let is_wanted =
+            |it: &&FoundKind| wanted.is_none_or(|wanted| it.kind == wanted || it.full_name() == wanted);
+        let fits: Vec<&FoundKind> = kinds.iter().filter(is_wanted).collect();
         match fits[..] {
             [only] => Ok(only.clone()),
             [] => Err(AddError::NoKind {
@@ -218,24 +221,24 @@ fn replace(file: &Path, text: &str, written: &mut Written) -> Result<(), NewErro
 
 /// Fails if the crate lacks a dependency, or a feature of one, that the added code uses.
 fn check_dependencies(package: &Package, shown: &Path) -> Result<(), AddError> {
-    const NEEDED: [(&str, Option<&str>); 6] = [
-        ("k8s-openapi", None),
-        ("kopf-rs", Some("schemars")),
-        ("kube", Some("derive")),
-        ("schemars", None),
-        ("serde", Some("derive")),
-        ("serde_json", None),
+    const NEEDED: [(&str, &[&str]); 6] = [
+        ("k8s-openapi", &[]),
+        ("kopf-rs", &["schemars", TESTING]),
+        ("kube", &["derive"]),
+        ("schemars", &[]),
+        ("serde", &["derive"]),
+        ("serde_json", &[]),
     ];
     let (mut missing, mut commands) = (Vec::new(), Vec::new());
-    for (name, feature) in NEEDED {
+    for (name, features) in NEEDED {
         let found = package.dependency(name);
-        let has = |feature: &str| found.is_some_and(|it| it.features.iter().any(|it| it == feature));
-        let lacking = feature.filter(|it| !has(it));
-        let flag = lacking.map(|it| format!(" --features {it}")).unwrap_or_default();
-        match (found, lacking) {
-            (Some(_), None) => continue,
-            (Some(_), Some(feature)) => missing.push(format!("{name} with the feature {feature}")),
-            (None, _) => missing.push(name.to_owned()),
+        let lacking: Vec<&str> = features.iter().copied().filter(|it| !package.enables(name, it)).collect();
+        let lacking = lacking.join(",");
+        let flag = if lacking.is_empty() { String::new() } else { format!(" --features {lacking}") };
+        match found {
+            Some(_) if lacking.is_empty() => continue,
+            Some(_) => missing.push(format!("{name} (features: {lacking})")),
+            None => missing.push(name.to_owned()),
         }
         let is_kopf_missing = name == "kopf-rs" && found.is_none();
         commands.push(if is_kopf_missing {
@@ -279,7 +282,7 @@ mod tests {
 
     const MANIFEST: &str = "[package]\nname = 'op'\nedition = '2024'\n[workspace]\n[dependencies]\nk8s-openapi = '0.29'\nschemars = '1'\n\
         serde_json = '1'\nserde = { version = '1', features = ['derive'] }\nkube = { version = '5', features = ['derive'] }\n\
-        kopf-rs = { version = '0.1', features = ['schemars'] }\n[dev-dependencies]\ntokio = '1'\n";
+        kopf-rs = { version = '0.1', features = ['schemars', 'testing'] }\n[dev-dependencies]\ntokio = '1'\n";
 
     const LIB: &str = "//! An operator.\n\nuse kopf_rs::prelude::*;\n\n#[derive(CustomResource)]\n\
         #[kube(group = \"example.com\", version = \"v1\", kind = \"Demo\")]\npub struct DemoSpec {\n    a: String,\n}\n";
@@ -341,6 +344,18 @@ mod tests {
     }
 
     #[test]
+    fn kinds_of_one_name_are_told_apart_by_their_groups() {
+        let folder = Folder::new("same", &[("Cargo.toml", MANIFEST), ("src/lib.rs", LIB)]);
+        folder.run("kind other.org/v1/Demo").unwrap();
+        for line in ["webhook", "webhook --kind Demo"] {
+            let refused = folder.run(line).unwrap_err();
+            assert!(refused.contains("several kinds: other.org/v1/Demo, example.com/v1/Demo"), "{refused}");
+        }
+        folder.run("webhook --kind other.org/v1/Demo").unwrap();
+        assert!(folder.text("src/demo_webhook.rs").contains("use crate::demo::Demo;"));
+    }
+
+    #[test]
     fn the_changed_file_is_complete_at_every_moment() {
         let folder = Folder::new("moment", &[("Cargo.toml", MANIFEST), ("src/lib.rs", LIB)]);
         // A write into the file itself would also change this second name of it.
@@ -388,10 +403,18 @@ mod tests {
         let plain = Folder::new("plain", &[("Cargo.toml", plain), ("src/lib.rs", "")]);
         let refused = plain.run("kind example.org/v1/Order").unwrap_err();
         assert!(
-            refused.contains("package `plain` lacks") && refused.contains("kube with the feature derive"),
+            refused.contains("package `plain` lacks") && refused.contains("kube (features: derive)"),
             "{refused}"
         );
         assert!(refused.contains(&Kopf::own().cargo_add()), "{refused}");
+        let untested = MANIFEST.replace(", 'testing'", "");
+        let enabled = format!("{untested}[features]\nembedded = ['kopf-rs/testing']\n");
+        let refused = |manifest: &str| {
+            let folder = Folder::new("untested", &[("Cargo.toml", manifest), ("src/lib.rs", LIB)]);
+            folder.run("webhook").err()
+        };
+        assert!(refused(&untested).unwrap().contains("cargo add kopf-rs --features testing"));
+        assert_eq!(refused(&enabled), None);
     }
 
     #[test]

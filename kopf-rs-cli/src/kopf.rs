@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use kopf_rs_flags::shell_word;
 use toml::{Table, Value};
 
 use crate::workspace::Dependency;
@@ -85,16 +86,6 @@ impl Kopf {
 /// Returns a table with one text.
 pub(crate) fn entry(key: &str, value: impl Into<String>) -> Table {
     Table::from_iter([(key.to_owned(), Value::String(value.into()))])
-}
-
-/// Returns a path as a word of a shell command.
-pub(crate) fn shell_word(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./~+,=@%".contains(letter);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.into_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

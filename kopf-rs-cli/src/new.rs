@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::slice;
 
+use kopf_rs_flags::shell_word;
 use toml::Table;
 
 use crate::args::New;
 use crate::cargo::{self, CargoError};
-use crate::kopf::{Kopf, shell_word};
+use crate::kopf::Kopf;
 use crate::new::names::{Kind, Name, NameError};
 use crate::new::templates::Operator;
 use crate::run;
@@ -77,7 +78,7 @@ fn new_crate(args: &New) -> Result<(), Box<dyn Error>> {
         return Err(NewError::File(shown.clone()).into());
     }
     let name = name_of(shown, args)?;
-    let kind = args.kind.clone().map_or_else(|| Kind::named_after(&name), Ok)?;
+    let kind = args.kind.clone().map_or_else(|| Kind::named_after(&name), Ok).map_err(NewError::from)?;
     check_folder(shown)?;
     let kopf = run::kopf_of_folder(args.kopf_path.as_deref())?;
     let operator = Operator { name, kind, reconcile: args.reconcile };

@@ -1,5 +1,6 @@
 //! Cargo's data about a folder: its packages, its target folder, and the tables of its root manifest.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -24,6 +25,8 @@ pub(crate) struct Package {
     pub(crate) manifest_path: PathBuf,
     pub(crate) targets: Vec<Target>,
     pub(crate) dependencies: Vec<Dependency>,
+    /// The features, with those that each of them enables.
+    pub(crate) features: BTreeMap<String, Vec<String>>,
     pub(crate) default_run: Option<String>,
 }
 
@@ -80,6 +83,14 @@ impl Package {
 
     pub(crate) fn programs(&self) -> impl Iterator<Item = &Target> {
         self.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "bin"))
+    }
+
+    /// Returns whether a dependency of that name has the feature, also by a feature of the package.
+    pub(crate) fn enables(&self, dependency: &str, feature: &str) -> bool {
+        let mut found = self.dependencies.iter().filter(|it| it.name == dependency);
+        let names = [format!("{dependency}/{feature}"), format!("{dependency}?/{feature}")];
+        found.any(|it| it.features.iter().any(|it| it == feature))
+            || self.features.values().flatten().any(|it| names.contains(it))
     }
 
     /// Returns the ordinary dependency of that name.

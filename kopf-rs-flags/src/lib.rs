@@ -17,10 +17,13 @@ use crate::installing::{INSTALLS, InstallingFlags, TASKS};
 use crate::manifests::ManifestsFlags;
 use crate::pause::DEV;
 
+pub use crate::shell::shell_word;
+
 pub mod forwarded;
 pub mod installing;
 pub mod manifests;
 pub mod pause;
+mod shell;
 pub mod task;
 pub mod webhooks;
 

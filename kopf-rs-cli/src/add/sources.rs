@@ -25,6 +25,12 @@ pub(super) struct FoundKind {
     pub(super) is_stored: bool,
 }
 
+impl FoundKind {
+    pub(super) fn full_name(&self) -> String {
+        format!("{}/{}/{}", self.group, self.version, self.kind)
+    }
+}
+
 /// The source files of a library.
 pub(super) struct Sources {
     /// The file of the root module.
@@ -129,12 +135,17 @@ pub(super) fn with_module(text: &str, module: &str) -> String {
 /// Returns the length of the documentation and the attributes of a file, with the comments before them.
 fn head_of(text: &str) -> usize {
     let (mut head, mut at) = (0, 0);
-    let (mut is_comment, mut brackets) = (false, 0);
+    let (mut is_comment, mut is_doc, mut brackets) = (false, false, 0);
     for line in text.split_inclusive('\n') {
         at += line.len();
         let line = line.trim();
         if is_comment || line.starts_with("/*") {
+            is_doc = if is_comment { is_doc } else { line.starts_with("/*!") };
             is_comment = !line.contains("*/");
+            if !is_doc {
+                // It may belong to the item below.
+                continue;
+            }
         } else if brackets > 0 || line.starts_with("#![") {
             brackets += line.matches('[').count();
             brackets = brackets.saturating_sub(line.matches(']').count());
@@ -206,6 +217,8 @@ mod tests {
             ("//! Doc.\n\npub mod y;\n\nuse a;\n", "//! Doc.\n\npub mod x;\npub mod y;\n\nuse a;\n"),
             ("// SPDX\n\n//! Doc.\nuse a;\n", "// SPDX\n\n//! Doc.\n\npub mod x;\n\nuse a;\n"),
             ("/* SPDX\n */\n//! Doc.\nuse a;\n", "/* SPDX\n */\n//! Doc.\n\npub mod x;\n\nuse a;\n"),
+            ("/*! Doc.\n */\nuse a;\n", "/*! Doc.\n */\n\npub mod x;\n\nuse a;\n"),
+            ("/** It\n runs. */\nfn a() {}\n", "pub mod x;\n\n/** It\n runs. */\nfn a() {}\n"),
             (
                 "#![allow(\n    b\n)] // c\n// A\nuse a;\n",
                 "#![allow(\n    b\n)] // c\n\npub mod x;\n\n// A\nuse a;\n",

@@ -111,14 +111,20 @@ fn arguments(dev: &Dev, kubeconfig: &Path) -> Vec<OsString> {
 impl TemporaryFolder {
     fn new() -> Result<Self, ApiServerError> {
         let folder = std::env::temp_dir();
-        let path = folder.join(format!("kopf-rs-dev-{}", std::process::id()));
+        // A killed process with the same id may have left its folder, and so may a running one of another container.
+        let mut path = folder.join(format!("kopf-rs-dev-{}", std::process::id()));
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // Removes what a killed process with the same id has left.
-        let _removed = fs::remove_dir_all(&path);
-        builder.create(&path).map_err(|error| ApiServerError::Folder { folder, error })?;
-        Ok(Self(path))
+        loop {
+            match builder.create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    path.as_mut_os_string().push("-");
+                }
+                Err(error) => return Err(ApiServerError::Folder { folder, error }),
+            }
+        }
     }
 }
 

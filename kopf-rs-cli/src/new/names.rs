@@ -49,12 +49,13 @@ const CRATES: &[&str] = &[
     "tokio",
 ];
 
-/// Types and variants that the new code uses, so that its own kind cannot have their names.
+/// Types and variants that the new code uses, so that its own kind cannot have their names. A function `register_crd` exists already.
 const TYPES: &[&str] = &[
     "Children",
     "Client",
     "Clone",
     "Condition",
+    "Crd",
     "CustomResource",
     "CustomResourceExt",
     "Default",

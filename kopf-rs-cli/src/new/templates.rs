@@ -5,7 +5,9 @@
 
 use std::path::Path;
 
-use crate::kopf::{FEATURES, Kopf, shell_word};
+use kopf_rs_flags::shell_word;
+
+use crate::kopf::{FEATURES, Kopf};
 use crate::new::names::{Kind, Name, snake_case};
 
 /// The facts of a new operator.
