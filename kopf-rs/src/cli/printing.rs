@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use kopf_rs_flags::manifests::Format;
-use kopf_rs_flags::{Flags, Scope};
+use kopf_rs_flags::{Flags, Scope, shell_word};
 use serde_json::{Value, json};
 
 use crate::cli::connecting::{checked_connection, complete, options};
@@ -113,7 +113,7 @@ fn checked(differing: &[String], broken: &[Breakage]) -> ExitCode {
 
 /// Returns the command that installs the files.
 fn next_command(format: Format, folder: &Path, name: &str, is_server_side: bool) -> String {
-    let folder = folder.display();
+    let folder = shell_word(folder);
     let apply = if is_server_side { "kubectl apply --server-side" } else { "kubectl apply" };
     match format {
         Format::Yaml => format!("{apply} -f {folder}"),
@@ -193,9 +193,18 @@ impl Printing<'_> {
                 Ok(served_definitions(&Cluster::new(connection.client), &names).await?)
             })?
         } else {
-            let texts =
-                found.values().filter(|it| is_generated(it) && it.contains("kind: CustomResourceDefinition"));
-            let parsed = texts.map(|it| parse(&without_templates(it)));
+            let defines = |it: &str| is_generated(it) && it.contains("kind: CustomResourceDefinition");
+            let texts = found.iter().filter(|(_, it)| defines(it));
+            let parsed = texts.map(|(path, text)| {
+                let file = flags.folder.as_deref().unwrap_or(Path::new("")).join(path);
+                parse(&without_templates(text)).map_err(|error| {
+                    format!(
+                        "{} is not YAML: {error}\nexpected the former definition, with which the present one is compared: restore the file, or \
+                         delete it to go on without this comparison",
+                        file.display()
+                    )
+                })
+            });
             parsed.collect::<Result<Vec<_>, _>>()?.concat()
         };
         let former = |new: &Value| {

@@ -310,11 +310,15 @@ pub(crate) fn surplus(found: &[Target], wanted: &[Target]) -> (Vec<Target>, Vec<
     lacking.cloned().partition(|it| !it.is_kept_by_default())
 }
 
-/// Returns whether the operator in this namespace converts the objects of the definition.
-pub(crate) fn converts_here(definition: &Value, home: &str) -> bool {
+/// Returns whether the API server asks one of these Services to convert the objects of the definition.
+pub(crate) fn is_converted_by(definition: &Value, services: &[Target]) -> bool {
     let conversion = &definition["spec"]["conversion"];
-    conversion["strategy"] == "Webhook"
-        && conversion["webhook"]["clientConfig"]["service"]["namespace"] == home
+    let asked = &conversion["webhook"]["clientConfig"]["service"];
+    let is_asked = |it: &Target| {
+        let name = &it.object["metadata"];
+        it.is(("", "Service")) && asked["namespace"] == name["namespace"] && asked["name"] == name["name"]
+    };
+    conversion["strategy"] == "Webhook" && services.iter().any(is_asked)
 }
 
 /// Returns the merge patch that ends the conversion of objects by instances of this operator, none of which runs any more.
@@ -451,13 +455,15 @@ mod tests {
 
     #[test]
     fn only_the_operators_own_conversions_end() {
-        let definition = |namespace: &str| {
-            let client = json!({"service": {"namespace": namespace, "name": "op"}});
+        let definition = |namespace: &str, name: &str| {
+            let client = json!({"service": {"namespace": namespace, "name": name}});
             json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": client}}}})
         };
-        assert!(converts_here(&definition("team"), "team"));
-        assert!(!converts_here(&definition("other"), "team"));
-        assert!(!converts_here(&json!({"spec": {"conversion": {"strategy": "None"}}}), "team"));
+        let services = [target("", "Service", "op")];
+        assert!(is_converted_by(&definition("team", "op"), &services));
+        assert!(!is_converted_by(&definition("other", "op"), &services));
+        assert!(!is_converted_by(&definition("team", "other"), &services));
+        assert!(!is_converted_by(&json!({"spec": {"conversion": {"strategy": "None"}}}), &services));
         assert!(unconverted("op")["metadata"]["annotations"]["op.kopf.rs/instances"].is_null());
     }
 
@@ -487,7 +493,7 @@ mod tests {
             waiting(
                 json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1, "availableReplicas": 2})
             ),
-            "2 of 2 Pods are available, 2 old ones remain"
+            "2 of 2 Pods are available, 2 old Pods remain"
         );
         let complete =
             json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2});

@@ -101,17 +101,21 @@ async fn plan(site: &Site<'_>, operator: &str, objects: Vec<Value>) -> Done<Plan
 
 /// Fails if objects of the same names belong to someone else.
 fn check_owners(plan: &Plan, flags: InstallingFlags) -> Done {
-    let foreign = plan.installation.foreign(&plan.wanted, &plan.live, flags.adopt);
+    let foreign = |adopts| plan.installation.foreign(&plan.wanted, &plan.live, adopts);
+    let of_others = foreign(true);
+    let (foreign, remedy) = if !of_others.is_empty() {
+        (of_others, "They belong to another installation: uninstall it, or choose")
+    } else if flags.adopt {
+        return Ok(());
+    } else {
+        let remedy = "If `kubectl apply` has created them for this operator, take them over with --adopt; otherwise choose";
+        (foreign(false), remedy)
+    };
     if foreign.is_empty() {
         return Ok(());
     }
     let Installation { operator, namespace: home } = &plan.installation;
     let names: Vec<String> = foreign.iter().map(|it| it.shown(home)).collect();
-    let remedy = if flags.adopt {
-        "They belong to another installation, so --adopt does not take them over: uninstall it, or choose"
-    } else {
-        "If `kubectl apply` has created them for this operator, take them over with --adopt; otherwise choose"
-    };
     Err(format!(
         "these objects exist, and do not belong to an installation of the operator {operator} in the namespace {home}: expected the label \
          {}={home} on them, or no such objects\n  {}\nNothing has been changed. {remedy} another --name or --install-namespace",

@@ -11,7 +11,7 @@ use crate::cli::install::site::{Done, Site};
 use crate::object::resource::Resource;
 use crate::operator::admission::cleaning::Cleaning;
 use crate::operator::installation::{
-    Installation, Need, Target, converts_here, kinds, label, labels, unconverted,
+    Installation, Need, Target, is_converted_by, kinds, label, labels, unconverted,
 };
 use crate::operator::run::footprint::Footprint;
 
@@ -214,7 +214,7 @@ fn needs(footprint: &Footprint, flags: InstallingFlags, plan: &Plan) -> Vec<Need
     if flags.remove_finalizers {
         needs.extend(of_any(held, &["patch"]));
     }
-    let converting = plan.definitions.iter().filter(|it| converts_here(&it.object, &plan.home));
+    let converting = plan.definitions.iter().filter(|it| is_converted_by(&it.object, &plan.removed));
     needs.extend(converting.flat_map(|it| it.needs(&["get", "patch"])));
     if flags.crds {
         needs.extend(of(&plan.definitions, &["get", "delete"]));
@@ -352,10 +352,11 @@ async fn deregister(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done
     if plan.home.is_empty() || plan.leftovers.is_shared {
         return Ok(());
     }
-    for definition in plan.definitions.iter().filter(|it| converts_here(&it.object, &plan.home)) {
+    for definition in plan.definitions.iter().filter(|it| is_converted_by(&it.object, &plan.removed)) {
         let live = site.read_again(definition).await?;
-        if live.is_some_and(|it| converts_here(&it, &plan.home)) {
-            site.merge(definition, &unconverted(&footprint.operator)).await?;
+        if live.is_some_and(|it| is_converted_by(&it, &plan.removed))
+            && site.merge(definition, &unconverted(&footprint.operator)).await?
+        {
             (site.say)(&format!("{}: conversion removed", definition.shown(&plan.home)));
         }
     }

@@ -138,10 +138,11 @@ impl<'a> Site<'a> {
     /// Applies an object; with `is_dry`, only returns the object that would result.
     pub(super) async fn put(&self, target: &Target, is_dry: bool) -> Result<Value, ClusterError> {
         // Forces the values of all these fields, including those that someone else has changed meanwhile. Each operator is a manager
-        // of its own, because one manager of a shared definition would remove the label of the other operator.
+        // of its own for a definition, because one manager of a shared definition would remove the label of the other operator.
+        let own = labels(&target.object).next().filter(|_| target.is_kept_by_default());
         let request = ApplyRequest {
             object: path(target),
-            manager: labels(&target.object).next().unwrap_or(MANAGER),
+            manager: own.unwrap_or(MANAGER),
             force: true,
             dry_run: is_dry,
             body: &target.object,

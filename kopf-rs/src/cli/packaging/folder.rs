@@ -81,6 +81,9 @@ pub(in crate::cli) fn write(
 pub(in crate::cli) fn differences(folder: &Path, files: &[File], found: &Texts) -> Vec<String> {
     let wrong = files.iter().filter_map(|file| match found.get(&file.path) {
         None => Some((file.path.as_str(), "is missing")),
+        Some(text) if !is_generated(text) => {
+            Some((file.path.as_str(), "lacks the comment that marks generated files: move or delete it"))
+        }
         Some(text) => (*text != file.text).then_some((file.path.as_str(), "differs")),
     });
     let superfluous = superfluous(files, found).into_iter().map(|path| (path, "is superfluous"));
@@ -129,7 +132,10 @@ mod tests {
         assert_eq!(write(&folder, &changed, &found).unwrap(), (1, 1));
         let found = read(&folder).unwrap();
         assert_eq!(found.keys().collect::<Vec<_>>(), ["a.yaml", "mine.yaml"]);
-        let error = write(&folder, &[file("mine.yaml", "mine: 2\n")], &found).unwrap_err();
+        let foreign = [file("mine.yaml", "mine: 2\n")];
+        let lines = differences(Path::new("out"), &foreign, &found);
+        assert_eq!(lines[0], "out/mine.yaml lacks the comment that marks generated files: move or delete it");
+        let error = write(&folder, &foreign, &found).unwrap_err();
         assert!(error.to_string().contains("mine.yaml"), "{error}");
         fs::remove_dir_all(folder).unwrap();
     }

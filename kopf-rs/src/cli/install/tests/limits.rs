@@ -174,8 +174,14 @@ async fn an_adoption_takes_nothing_from_another_installation() {
         let account = json!({"metadata": {"name": "op", "labels": {label: "elsewhere"}}});
         ask(&server, Method::POST, "/api/v1/namespaces/op/serviceaccounts", &account).await;
         let before = state(&server).await;
-        let refused = apply(client(&server), InstallingFlags { adopt: true, ..INSTALL }, &objects).await;
-        refused.failed(&["serviceaccount/op", "another installation", "Nothing has been changed"]);
+        for adopt in [false, true] {
+            let refused = apply(client(&server), InstallingFlags { adopt, ..INSTALL }, &objects).await;
+            refused.failed(&[
+                "serviceaccount/op",
+                "another installation: uninstall it",
+                "Nothing has been changed",
+            ]);
+        }
         assert_eq!(state(&server).await, before);
     }
 }
