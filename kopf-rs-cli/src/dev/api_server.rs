@@ -6,6 +6,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -20,9 +21,10 @@ use crate::server;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiServerError {
     #[error(
-        "the API server has not started: its message is above\n  \
-         if the port is in use, choose another one by --embedded=PORT, or any free one by leaving it out"
+        "the port {port} of --embedded cannot be used: {error}\n  choose another one by --embedded=PORT, or any free one by --embedded"
     )]
+    Port { port: u16, error: io::Error },
+    #[error("the API server has not started: its message is above\n  correct what it names, and repeat the command")]
     NotStarted,
     #[error("{} cannot be started: {error}", .program.display())]
     Start { program: PathBuf, error: io::Error },
@@ -47,6 +49,10 @@ struct TemporaryFolder(PathBuf);
 impl ApiServer {
     /// Builds the server if necessary, starts it, and waits until it serves. Calls `ended` when its process has ended.
     pub(crate) fn start(dev: &Dev, ended: impl FnOnce() + Send + 'static) -> Result<Self, Box<dyn Error>> {
+        let port = dev.run.flags.cluster.embedded.unwrap_or(0);
+        // The server would advise to use its own flag.
+        TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .map_err(|error| ApiServerError::Port { port, error })?;
         let program = server::program()?;
         let data_dir = dev.data_dir.as_deref();
         let folder = data_dir.is_none().then(TemporaryFolder::new).transpose()?;

@@ -82,14 +82,14 @@ async fn wrong_flags_and_an_occupied_port_are_named_with_a_remedy() {
     let (absent, op) = (folder.at("absent.rs"), folder.at("op.rs"));
     for (args, texts) in [
         (&["dev", &absent][..], ["absent.rs does not exist", "expected the folder of a crate"]),
-        (&["dev", &op, "--once"], ["--once ends the operator", "kopf-rs run --once"]),
+        (&["dev", &op, "--once"], ["--once ends the operator", "kopf-rs run PATH --once"]),
         (&["dev", &op, "--apply", "-"], ["--apply -: standard input", "name a file or a folder"]),
     ] {
         ended(kopf_rs(args)).await.with(2, &texts);
     }
     let taken = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let port = taken.local_addr().expect("it has an address").port();
-    let in_use = format!("port {port} of 127.0.0.1 is in use");
+    let in_use = format!("the port {port} of --embedded cannot be used: Address already in use");
     let occupied = ended(kopf_rs(&["dev", &op, &format!("--embedded={port}")])).await;
     occupied.with(1, &[&in_use, "choose another one by --embedded=PORT"]);
 }
