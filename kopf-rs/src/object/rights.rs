@@ -268,6 +268,17 @@ mod tests {
     const ACCOUNT: Account<'_> = Account { name: "op", namespace: "team" };
 
     #[test]
+    fn permissions_that_are_known_are_left_out() {
+        let mut known = Rights::default();
+        known.permit(None, "", &["pods"], &["get"]);
+        let mut all = known.clone();
+        all.permit(Some("team"), "", &["pods"], &["get"]);
+        let rest = all.clone().without(&known);
+        assert_eq!(rest.places().collect::<Vec<_>>(), [Some("team")]);
+        assert!(all.clone().without(&all).is_empty());
+    }
+
+    #[test]
     fn permissions_are_joined_into_few_rules() {
         let mut rights = Rights::default();
         rights.permit(None, "", &["pods", "services"], &["list", "watch"]);

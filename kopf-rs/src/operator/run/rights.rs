@@ -98,8 +98,10 @@ impl CheckedOperator {
             if timeout(USUAL_START, found.wait_for(Option::is_some)).await.is_err()
                 && let Some(found) = operator.discovered(&cluster).await
             {
-                compared = operator.rights_at_present(&settings, &cluster, &found);
-                report_missing(&cluster, &compared).await;
+                let needed = operator.rights_at_present(&settings, &cluster, &found);
+                if report_missing(&cluster, &needed).await {
+                    compared = needed;
+                }
             }
             let known = found.wait_for(Option::is_some).await.ok().and_then(|it| (*it).clone());
             drop(found);
@@ -110,12 +112,18 @@ impl CheckedOperator {
         }))
     }
 
-    /// Returns the resources that the server has now, and the namespaces that are given by name; none if patterns select them. Reports a
-    /// failure.
+    /// Returns the resources and the namespaces that the server has now. Reports a failure.
     async fn discovered(&self, cluster: &Cluster) -> Option<Found> {
         let namespaces = match &self.scope {
             Scope::All => None,
-            Scope::Some(patterns) => Some(patterns.literals().map(str::to_owned).collect()),
+            Scope::Some(patterns) => {
+                let kind = Resource::built_in("", "Namespace", false);
+                let all = if patterns.are_names() { None } else { cluster.list_kept(&kind, "").await.ok() };
+                let names = all.iter().flatten().filter_map(|it| it["metadata"]["name"].as_str());
+                let matching = names.filter(|it| patterns.matches(it)).map(str::to_owned).collect();
+                let literals = || patterns.literals().map(str::to_owned).collect();
+                Some(if all.is_some() { matching } else { literals() })
+            }
         };
         match cluster.discover().await {
             Ok(resources) => Some(Found { resources, namespaces, namespace_expression: None }),
@@ -219,12 +227,13 @@ impl Reviewed {
     }
 }
 
-/// Reports which of these permissions the operator's account lacks.
-async fn report_missing(cluster: &Cluster, needed: &Rights) {
+/// Reports which of these permissions the operator's account lacks. Returns false if the server does not tell.
+async fn report_missing(cluster: &Cluster, needed: &Rights) -> bool {
     let compared = timeout(PATIENCE, missing(cluster, needed)).await;
     let compared = compared
         .map_err(|_| format!("no answers within {} seconds", PATIENCE.as_secs()))
         .and_then(|it| it.map_err(|error| error.to_string()));
+    let is_compared = compared.is_ok();
     match compared {
         Err(error) => report_of_operator(&Serving::RightsUnknown { error }),
         Ok(missing) if missing.is_empty() => {}
@@ -234,6 +243,7 @@ async fn report_missing(cluster: &Cluster, needed: &Rights) {
             report_of_operator(&Serving::RightsMissing { account, rules });
         }
     }
+    is_compared
 }
 
 /// Returns the part of the permissions that the operator's account lacks. Asks once for the whole cluster, and once for each namespace in
