@@ -188,6 +188,10 @@ impl Target {
         self.is(NAMESPACE)
     }
 
+    pub(crate) fn is_service(&self) -> bool {
+        self.is(("", "Service"))
+    }
+
     pub(crate) fn is_deployment(&self) -> bool {
         self.is(("apps", "Deployment"))
     }
@@ -310,15 +314,12 @@ pub(crate) fn surplus(found: &[Target], wanted: &[Target]) -> (Vec<Target>, Vec<
     lacking.cloned().partition(|it| !it.is_kept_by_default())
 }
 
-/// Returns whether the API server asks one of these Services to convert the objects of the definition.
-pub(crate) fn is_converted_by(definition: &Value, services: &[Target]) -> bool {
+/// Returns the namespace and the name of the Service that converts the objects of the definition.
+pub(crate) fn converter(definition: &Value) -> Option<(&str, &str)> {
     let conversion = &definition["spec"]["conversion"];
     let asked = &conversion["webhook"]["clientConfig"]["service"];
-    let is_asked = |it: &Target| {
-        let name = &it.object["metadata"];
-        it.is(("", "Service")) && asked["namespace"] == name["namespace"] && asked["name"] == name["name"]
-    };
-    conversion["strategy"] == "Webhook" && services.iter().any(is_asked)
+    let asked = asked["namespace"].as_str().zip(asked["name"].as_str());
+    asked.filter(|_| conversion["strategy"] == "Webhook")
 }
 
 /// Returns the merge patch that ends the conversion of objects by instances of this operator, none of which runs any more.
@@ -454,16 +455,12 @@ mod tests {
     }
 
     #[test]
-    fn only_the_operators_own_conversions_end() {
-        let definition = |namespace: &str, name: &str| {
-            let client = json!({"service": {"namespace": namespace, "name": name}});
-            json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": client}}}})
-        };
-        let services = [target("", "Service", "op")];
-        assert!(is_converted_by(&definition("team", "op"), &services));
-        assert!(!is_converted_by(&definition("other", "op"), &services));
-        assert!(!is_converted_by(&definition("team", "other"), &services));
-        assert!(!is_converted_by(&json!({"spec": {"conversion": {"strategy": "None"}}}), &services));
+    fn the_service_of_a_conversion_is_found() {
+        let client = json!({"service": {"namespace": "team", "name": "op"}});
+        let of = |strategy: &str| json!({"spec": {"conversion": {"strategy": strategy, "webhook": {"clientConfig": client}}}});
+        assert_eq!(converter(&of("Webhook")), Some(("team", "op")));
+        assert_eq!(converter(&of("None")), None);
+        assert_eq!(converter(&json!({"spec": {}})), None);
         assert!(unconverted("op")["metadata"]["annotations"]["op.kopf.rs/instances"].is_null());
     }
 

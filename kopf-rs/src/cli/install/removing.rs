@@ -11,7 +11,7 @@ use crate::cli::install::site::{Done, Site};
 use crate::object::resource::Resource;
 use crate::operator::admission::cleaning::Cleaning;
 use crate::operator::installation::{
-    Installation, Need, Target, is_converted_by, kinds, label, labels, unconverted,
+    Installation, Need, Target, converter, kinds, label, labels, unconverted,
 };
 use crate::operator::run::footprint::Footprint;
 
@@ -214,8 +214,10 @@ fn needs(footprint: &Footprint, flags: InstallingFlags, plan: &Plan) -> Vec<Need
     if flags.remove_finalizers {
         needs.extend(of_any(held, &["patch"]));
     }
-    let converting = plan.definitions.iter().filter(|it| is_converted_by(&it.object, &plan.removed));
-    needs.extend(converting.flat_map(|it| it.needs(&["get", "patch"])));
+    needs.extend(of(&plan.definitions, &["get"]));
+    let is_converted_here = |it: &&Target| converter(&it.object).is_some_and(|(home, _)| home == plan.home);
+    let converted = plan.definitions.iter().filter(is_converted_here);
+    needs.extend(converted.flat_map(|it| it.needs(&["patch"])));
     if flags.crds {
         needs.extend(of(&plan.definitions, &["get", "delete"]));
     }
@@ -352,9 +354,14 @@ async fn deregister(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done
     if plan.home.is_empty() || plan.leftovers.is_shared {
         return Ok(());
     }
-    for definition in plan.definitions.iter().filter(|it| is_converted_by(&it.object, &plan.removed)) {
-        let live = site.read_again(definition).await?;
-        if live.is_some_and(|it| is_converted_by(&it, &plan.removed))
+    for definition in &plan.definitions {
+        let live = site.read_again(definition).await?.unwrap_or_default();
+        let Some((namespace, service)) = converter(&live).filter(|(namespace, _)| *namespace == plan.home)
+        else {
+            continue;
+        };
+        let is_own = plan.removed.iter().any(|it| it.is_service() && it.name() == service);
+        if (is_own || !is_there(site, namespace, service).await?)
             && site.merge(definition, &unconverted(&footprint.operator)).await?
         {
             (site.say)(&format!("{}: conversion removed", definition.shown(&plan.home)));
@@ -369,6 +376,14 @@ async fn deregister(site: &Site<'_>, footprint: &Footprint, plan: &Plan) -> Done
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
+}
+
+/// Returns whether the Service exists. It may belong to another operator that has the same definition.
+async fn is_there(site: &Site<'_>, namespace: &str, service: &str) -> Done<bool> {
+    let kind = Resource::built_in("", "Service", true);
+    let listed = site.cluster.list_pages(&kind, Some(namespace), "", true).await;
+    let listed = listed.map_err(|error| format!("Services cannot be listed: {error}. Repeat the command"))?;
+    Ok(listed.iter().any(|it| it["metadata"]["name"] == service))
 }
 
 /// Returns the objects that instances of the operator may have created for themselves: the Lease, and the Secret of the webhooks.

@@ -400,6 +400,27 @@ async fn a_pod_that_does_not_start_is_explained() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_removal_ends_no_conversion_of_another_operator() {
+    const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/demos.example.com";
+    // The Service of the operator is gone, maybe with its namespace.
+    for (service, strategy) in [("other", "Webhook"), ("op", "None")] {
+        let server = server();
+        apply(client(&server), INSTALL, &manifests("op:1").await).await.with(&[]);
+        let other = json!({"metadata": {"name": "other"}, "spec": {"ports": [{"port": 443}]}});
+        ask(&server, Method::POST, "/api/v1/namespaces/op/services", &other).await;
+        let webhook = json!({
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"namespace": "op", "name": service, "path": "/convert"}},
+        });
+        let converted = json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}}});
+        ask(&server, Method::PATCH, DEFINITION, &converted).await;
+        remove(client(&server), UNINSTALL).await.with(&["The operator op is removed from the namespace op."]);
+        let left = ask(&server, Method::GET, DEFINITION, &json!({})).await;
+        assert_eq!(left["spec"]["conversion"]["strategy"], strategy, "{service}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_removal_keeps_definitions_and_objects() {
     let server = server();
     let objects = [manifests("op:1").await, vec![webhooks()]].concat();
