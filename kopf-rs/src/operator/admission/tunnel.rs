@@ -69,7 +69,7 @@ impl Tunnel {
         Err(format!(
             "the tunnel `{}` was expected to print its URL (https://HOST) on standard output, on a line of its own or after `url=`: {reason}; \
              its last output was {last}. Try the command in a shell, with the port of a local server as $PORT. If it prints the URL elsewhere, \
-             add a filter, such as `| grep -o --line-buffered 'https://.*'`",
+             add a filter, such as `2>&1 | grep -oE --line-buffered 'https://[^ |]+'`",
             self.command
         ))
     }
@@ -112,7 +112,7 @@ fn url_in(line: &str) -> Option<AdmissionServer> {
         // Some commands draw a frame around it, after the time and the level of the line.
         None => match (line.find('|'), line.rfind('|')) {
             (Some(first), Some(last)) if first < last => line[first + 1..last].trim(),
-            _ => line.trim(),
+            _ => line.trim_matches(|it: char| it.is_whitespace() || it == '|'),
         },
     };
     let server = AdmissionServer::parse(url.trim_end_matches('/'));
@@ -159,6 +159,7 @@ mod tests {
                 "t=1 msg=started addr=https://localhost:9443 url=https://a.ngrok.app",
                 Some("https://a.ngrok.app"),
             ),
+            ("https://b.trycloudflare.com   |", Some("https://b.trycloudflare.com")),
             (
                 "2026-11-11T19:57:58Z INF |  https://b.trycloudflare.com/   |",
                 Some("https://b.trycloudflare.com"),
