@@ -93,7 +93,7 @@ pub(crate) fn add(args: &Add) -> Result<(), AddError> {
         }
         AddWhat::Webhook { kind } => {
             let kind = krate.kind(kind.as_deref())?;
-            krate.write(&Addition::webhook(&kind), &krate.sources.root)
+            krate.write(&Addition::webhook(&kind, krate.is_ambiguous(&kind.kind)), &krate.sources.root)
         }
         AddWhat::Conversion { version, kind } => {
             let kind = krate.kind(kind.as_deref())?;
@@ -122,11 +122,16 @@ impl Crate {
         Ok(Self { shown, sources })
     }
 
+    /// Returns whether several groups have a kind of this name.
+    fn is_ambiguous(&self, kind: &str) -> bool {
+        self.sources.stored_kinds().iter().filter(|it| it.kind == kind).count() > 1
+    }
+
     /// Returns the kind of this name, or the only one.
     fn kind(&self, wanted: Option<&str>) -> Result<FoundKind, AddError> {
         let kinds = self.sources.stored_kinds();
-        let is_ambiguous = |kind: &str| kinds.iter().filter(|it| it.kind == kind).count() > 1;
-        let shown = |it: &FoundKind| if is_ambiguous(&it.kind) { it.full_name() } else { it.kind.clone() };
+        let shown =
+            |it: &FoundKind| if self.is_ambiguous(&it.kind) { it.full_name() } else { it.kind.clone() };
         let names: Vec<String> = kinds.iter().map(shown).collect();
         let is_wanted =
             |it: &&FoundKind| wanted.is_none_or(|wanted| it.kind == wanted || it.full_name() == wanted);
@@ -223,7 +228,7 @@ fn replace(file: &Path, text: &str, written: &mut Written) -> Result<(), NewErro
 fn check_dependencies(package: &Package, shown: &Path) -> Result<(), AddError> {
     const NEEDED: [(&str, &[&str]); 6] = [
         ("k8s-openapi", &[]),
-        ("kopf-rs", &["schemars", TESTING]),
+        ("kopf-rs", &["schemars"]),
         ("kube", &["derive"]),
         ("schemars", &[]),
         ("serde", &["derive"]),
@@ -232,7 +237,8 @@ fn check_dependencies(package: &Package, shown: &Path) -> Result<(), AddError> {
     let (mut missing, mut commands) = (Vec::new(), Vec::new());
     for (name, features) in NEEDED {
         let found = package.dependency(name);
-        let lacking: Vec<&str> = features.iter().copied().filter(|it| !package.enables(name, it)).collect();
+        let lacking: Vec<&str> =
+            features.iter().copied().filter(|it| !package.enables(name, it, false)).collect();
         let lacking = lacking.join(",");
         let flag = if lacking.is_empty() { String::new() } else { format!(" --features {lacking}") };
         match found {
@@ -246,6 +252,11 @@ fn check_dependencies(package: &Package, shown: &Path) -> Result<(), AddError> {
         } else {
             format!("cargo add {name}{flag}")
         });
+    }
+    if !package.enables("kopf-rs", TESTING, true) {
+        let kopf = package.dependency("kopf-rs").map_or_else(Kopf::own, Kopf::of);
+        missing.push(format!("kopf-rs for tests (features: {TESTING})"));
+        commands.push(kopf.cargo_add_for_tests());
     }
     let has_tokio =
         package.dependencies.iter().any(|it| it.name == "tokio" && it.kind.as_deref() != Some("build"));
@@ -352,7 +363,13 @@ mod tests {
             assert!(refused.contains("several kinds: other.org/v1/Demo, example.com/v1/Demo"), "{refused}");
         }
         folder.run("webhook --kind other.org/v1/Demo").unwrap();
-        assert!(folder.text("src/demo_webhook.rs").contains("use crate::demo::Demo;"));
+        folder.run("webhook --kind example.com/v1/Demo").unwrap();
+        let other = folder.text("src/demo_other_org_webhook.rs");
+        assert!(
+            other.contains("use crate::demo::Demo;") && other.contains("check_demo_other_org("),
+            "{other}"
+        );
+        assert!(folder.text("src/demo_example_com_webhook.rs").contains("use crate::Demo;"));
     }
 
     #[test]
@@ -408,12 +425,16 @@ mod tests {
         );
         assert!(refused.contains(&Kopf::own().cargo_add()), "{refused}");
         let untested = MANIFEST.replace(", 'testing'", "");
-        let enabled = format!("{untested}[features]\nembedded = ['kopf-rs/testing']\n");
+        let enabled = format!("{untested}[features]\ndefault = ['a']\na = ['kopf-rs/testing']\n");
+        let disabled = enabled.replace("default = ['a']", "");
         let refused = |manifest: &str| {
             let folder = Folder::new("untested", &[("Cargo.toml", manifest), ("src/lib.rs", LIB)]);
             folder.run("webhook").err()
         };
-        assert!(refused(&untested).unwrap().contains("cargo add kopf-rs --features testing"));
+        for manifest in [&untested, &disabled] {
+            let refused = refused(manifest).unwrap();
+            assert!(refused.ends_with("cargo add --dev 'kopf-rs@^0.1' --features testing"), "{refused}");
+        }
         assert_eq!(refused(&enabled), None);
     }
 

@@ -65,13 +65,23 @@ impl Kopf {
         }
     }
 
-    /// Returns the command that adds this kopf-rs to a crate, with the features of new crates, so that all share one build of it.
+    /// Returns the command that adds this kopf-rs to a crate, with the features of new crates.
     pub(crate) fn cargo_add(&self) -> String {
-        let text = |key: &str| self.0.get(key).and_then(Value::as_str);
-        let name = text("version").map_or_else(|| "kopf-rs".to_owned(), |it| format!("kopf-rs@{it}"));
-        let source =
-            text("path").map(|it| format!(" --path {}", shell_word(Path::new(it)))).unwrap_or_default();
-        format!("cargo add {name}{source} --features {},{TESTING}", FEATURES.join(","))
+        format!("cargo add {} --features {}", self.words(), FEATURES.join(","))
+    }
+
+    /// Returns the command that adds it to the tests of a crate.
+    pub(crate) fn cargo_add_for_tests(&self) -> String {
+        format!("cargo add --dev {} --features {TESTING}", self.words())
+    }
+
+    fn words(&self) -> String {
+        let word = |text: &str| shell_word(Path::new(text));
+        let value = |key: &str| self.0.get(key).and_then(Value::as_str);
+        let name = value("version").map_or_else(|| "kopf-rs".to_owned(), |it| word(&format!("kopf-rs@{it}")));
+        let sources = ["path", "git", "branch", "tag", "rev"].into_iter();
+        let sources = sources.filter_map(|key| Some(format!(" --{key} {}", word(value(key)?))));
+        name + &sources.collect::<String>()
     }
 
     /// Returns the dependency with these features; the user's crates choose others.
@@ -121,9 +131,13 @@ mod tests {
 
     #[test]
     fn the_command_that_adds_it_names_its_source() {
-        let features = "--features cli,metrics,mimalloc,schemars,web,testing";
+        let features = "--features cli,metrics,mimalloc,schemars,web";
         assert_eq!(Kopf::version("=0.1.0").cargo_add(), format!("cargo add kopf-rs@=0.1.0 {features}"));
         let local = Kopf::at(Path::new("/my code/kopf-rs"));
         assert_eq!(local.cargo_add(), format!("cargo add kopf-rs --path '/my code/kopf-rs' {features}"));
+        let git = Kopf("git = 'https://example.org/k.git'\nbranch = 'next'".parse().unwrap());
+        let expected =
+            "cargo add --dev kopf-rs --git 'https://example.org/k.git' --branch next --features testing";
+        assert_eq!(git.cargo_add_for_tests(), expected);
     }
 }

@@ -85,12 +85,22 @@ impl Package {
         self.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "bin"))
     }
 
-    /// Returns whether a dependency of that name has the feature, also by a feature of the package.
-    pub(crate) fn enables(&self, dependency: &str, feature: &str) -> bool {
-        let mut found = self.dependencies.iter().filter(|it| it.name == dependency);
+    /// Returns whether a dependency of that name has the feature, also by a default feature of the package; `in_tests`, also by a
+    /// dependency of tests.
+    pub(crate) fn enables(&self, dependency: &str, feature: &str, in_tests: bool) -> bool {
+        let counts = |it: &Dependency| it.kind.is_none() || in_tests && it.kind.as_deref() == Some("dev");
+        let mut found = self.dependencies.iter().filter(|it| it.name == dependency && counts(it));
         let names = [format!("{dependency}/{feature}"), format!("{dependency}?/{feature}")];
+        let mut defaults = vec!["default"];
+        let mut at = 0;
+        while let Some(name) = defaults.get(at) {
+            let new = self.features.get(*name).into_iter().flatten().map(String::as_str);
+            let new: Vec<&str> = new.filter(|it| !defaults.contains(it)).collect();
+            defaults.extend(new);
+            at += 1;
+        }
         found.any(|it| it.features.iter().any(|it| it == feature))
-            || self.features.values().flatten().any(|it| names.contains(it))
+            || names.iter().any(|it| defaults.contains(&it.as_str()))
     }
 
     /// Returns the ordinary dependency of that name.

@@ -29,9 +29,11 @@ impl Addition {
         Self { module, code, tests: Some(tests), sample: Some((sample, text)), converts: None }
     }
 
-    /// Returns the module of a webhook for a kind.
-    pub(super) fn webhook(kind: &FoundKind) -> Self {
-        let snake = snake_case(&kind.kind);
+    /// Returns the module of a webhook for a kind, whose name may not be enough to tell it from others.
+    pub(super) fn webhook(kind: &FoundKind, is_ambiguous: bool) -> Self {
+        let group = kind.group.replace(['.', '-'], "_");
+        let group = if is_ambiguous { format!("_{group}") } else { String::new() };
+        let snake = snake_case(&kind.kind) + &group;
         let code = filled(WEBHOOK, kind, &[("suffix", &format!("_{snake}"))]);
         let module = format!("{snake}_webhook");
         Self { module, code, tests: None, sample: None, converts: None }
@@ -107,7 +109,7 @@ mod tests {
         let kind: Kind = "shop.example.com/v1/Match".parse().unwrap();
         let kinds = [false, true].map(|reconcile| Addition::kind(&kind, reconcile));
         assert_eq!(kinds[0].module, "match_kind");
-        let others = [Addition::webhook(&found()), Addition::conversion(&found(), "v2")];
+        let others = [Addition::webhook(&found(), false), Addition::conversion(&found(), "v2")];
         for addition in kinds.iter().chain(&others) {
             let sample = addition.sample.as_ref().map(|(_, text)| text);
             for text in [Some(&addition.code), addition.tests.as_ref(), sample].into_iter().flatten() {

@@ -24,7 +24,9 @@ pub(crate) enum ApiServerError {
         "the port {port} of --embedded cannot be used: {error}\n  choose another one by --embedded=PORT, or any free one by --embedded"
     )]
     Port { port: u16, error: io::Error },
-    #[error("the API server has not started: its message is above\n  correct what it names, and repeat the command")]
+    #[error(
+        "the API server has not started: its message is above\n  correct what it names, and repeat the command"
+    )]
     NotStarted,
     #[error("{} cannot be started: {error}", .program.display())]
     Start { program: PathBuf, error: io::Error },
