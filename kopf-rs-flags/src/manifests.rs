@@ -138,8 +138,8 @@ impl ManifestsFlags {
 
 /// Validates the name of an image, as far as a mistake in it is certain.
 fn image(text: &str) -> Result<String, String> {
-    let is_fit = |it: char| it.is_ascii_alphanumeric() || "-_./:@".contains(it);
-    if text.starts_with(|it: char| it.is_ascii_alphanumeric()) && text.chars().all(is_fit) {
+    let is_fit = |it: char| it.is_ascii_alphanumeric() || "-_./:@[]".contains(it);
+    if text.starts_with(|it: char| it.is_ascii_alphanumeric() || it == '[') && text.chars().all(is_fit) {
         return Ok(text.to_owned());
     }
     Err("expected a letter or digit, then letters, digits or -_./:@, such as registry.example.com/my-operator:1.0".to_owned())
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn an_image_has_the_letters_of_a_reference() {
-        for fit in ["a", "a:1", "r.example:5000/team/a_b-c:1.0", "a@sha256:00"] {
+        for fit in ["a", "a:1", "r.example:5000/team/a_b-c:1.0", "a@sha256:00", "[fd00::1]:5000/a"] {
             assert!(image(fit).is_ok(), "{fit}");
         }
         for wrong in ["", "a b", "a:1\n", "/a", "$IMAGE"] {
