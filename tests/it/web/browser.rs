@@ -150,7 +150,8 @@ async fn the_page_works_in_a_browser(cluster: TestCluster) {
 /// Returns handlers of all kinds, one of which fails.
 fn busy(test: &TestOperator, gate: &Gate) -> Registry {
     let again = test.handler("check_backup", |_| async {
-        Err(TemporaryError::new("the backup is not complete").delay(30).into())
+        // Not again during the test, because its errors would take the places of others on the page.
+        Err(TemporaryError::new("the backup is not complete").delay(600).into())
     });
     failing(test, gate)
         .on_update(test.selector(), test.noting("update_fn"))

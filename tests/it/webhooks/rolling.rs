@@ -277,7 +277,7 @@ async fn no_request_passes_unchecked_while_three_instances_replace_their_certifi
             .on_create(test.selector(), test.noting("create_fn"));
         let sharing = |settings: &mut Settings| {
             allow_for_a_busy_machine(settings);
-            settings.admission.certificate_life = Duration::from_secs(30);
+            settings.admission.certificate_life = Duration::from_secs(45);
             settings.lease.enabled = true;
             settings.lease.namespace = Some(test.cluster.namespace().to_owned());
         };
