@@ -221,7 +221,7 @@ async fn assert_checked(during: &str, [denied, changed]: [JoinHandle<Tally>; 2])
     assert_eq!(denied.wrong, [""; 0]);
     assert_eq!(changed.wrong, [""; 0]);
     // Only a machine that is busy with other tests lets a request miss the right instance for ten seconds.
-    assert!((denied.refused + changed.refused) * 10 <= denied.right + changed.right);
+    assert!((denied.refused + changed.refused) * 50 <= denied.right + changed.right);
     denied.right.min(changed.right)
 }
 
