@@ -93,7 +93,8 @@ pub(crate) fn add(args: &Add) -> Result<(), AddError> {
         }
         AddWhat::Webhook { kind } => {
             let kind = krate.kind(kind.as_deref())?;
-            krate.write(&Addition::webhook(&kind, krate.is_ambiguous(&kind.kind)), &krate.sources.root)
+            let is_ambiguous = is_ambiguous(&krate.sources.stored_kinds(), &kind.kind);
+            krate.write(&Addition::webhook(&kind, is_ambiguous), &krate.sources.root)
         }
         AddWhat::Conversion { version, kind } => {
             let kind = krate.kind(kind.as_deref())?;
@@ -122,16 +123,11 @@ impl Crate {
         Ok(Self { shown, sources })
     }
 
-    /// Returns whether several groups have a kind of this name.
-    fn is_ambiguous(&self, kind: &str) -> bool {
-        self.sources.stored_kinds().iter().filter(|it| it.kind == kind).count() > 1
-    }
-
     /// Returns the kind of this name, or the only one.
     fn kind(&self, wanted: Option<&str>) -> Result<FoundKind, AddError> {
         let kinds = self.sources.stored_kinds();
         let shown =
-            |it: &FoundKind| if self.is_ambiguous(&it.kind) { it.full_name() } else { it.kind.clone() };
+            |it: &FoundKind| if is_ambiguous(&kinds, &it.kind) { it.full_name() } else { it.kind.clone() };
         let names: Vec<String> = kinds.iter().map(shown).collect();
         let is_wanted =
             |it: &&FoundKind| wanted.is_none_or(|wanted| it.kind == wanted || it.full_name() == wanted);
@@ -208,6 +204,11 @@ impl Crate {
     }
 }
 
+/// Returns whether several groups have a kind of this name.
+fn is_ambiguous(kinds: &[FoundKind], kind: &str) -> bool {
+    kinds.iter().filter(|it| it.kind == kind).count() > 1
+}
+
 /// Returns a path in the current folder without its `./`.
 fn shown(path: &Path) -> std::path::Display<'_> {
     path.strip_prefix(".").unwrap_or(path).display()
@@ -226,25 +227,23 @@ fn replace(file: &Path, text: &str, written: &mut Written) -> Result<(), NewErro
 
 /// Fails if the crate lacks a dependency, or a feature of one, that the added code uses.
 fn check_dependencies(package: &Package, shown: &Path) -> Result<(), AddError> {
-    const NEEDED: [(&str, &[&str]); 6] = [
-        ("k8s-openapi", &[]),
-        ("kopf-rs", &["schemars"]),
-        ("kube", &["derive"]),
-        ("schemars", &[]),
-        ("serde", &["derive"]),
-        ("serde_json", &[]),
+    const NEEDED: [(&str, Option<&str>); 6] = [
+        ("k8s-openapi", None),
+        ("kopf-rs", Some("schemars")),
+        ("kube", Some("derive")),
+        ("schemars", None),
+        ("serde", Some("derive")),
+        ("serde_json", None),
     ];
     let (mut missing, mut commands) = (Vec::new(), Vec::new());
-    for (name, features) in NEEDED {
+    for (name, feature) in NEEDED {
         let found = package.dependency(name);
-        let lacking: Vec<&str> =
-            features.iter().copied().filter(|it| !package.enables(name, it, false)).collect();
-        let lacking = lacking.join(",");
-        let flag = if lacking.is_empty() { String::new() } else { format!(" --features {lacking}") };
-        match found {
-            Some(_) if lacking.is_empty() => continue,
-            Some(_) => missing.push(format!("{name} (features: {lacking})")),
-            None => missing.push(name.to_owned()),
+        let lacking = feature.filter(|it| !package.enables(name, it, false));
+        let flag = lacking.map(|it| format!(" --features {it}")).unwrap_or_default();
+        match (found, lacking) {
+            (Some(_), None) => continue,
+            (Some(_), Some(feature)) => missing.push(format!("{name} (features: {feature})")),
+            (None, _) => missing.push(name.to_owned()),
         }
         let is_kopf_missing = name == "kopf-rs" && found.is_none();
         commands.push(if is_kopf_missing {
