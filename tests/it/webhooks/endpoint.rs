@@ -22,6 +22,7 @@ scenarios! {
     unread_answers_give_way [tcp];
     a_connection_that_rests_is_kept [tcp];
     pending_reviews_are_answered_while_the_operator_ends [tcp];
+    requests_that_meet_the_end_of_their_connection_are_to_be_repeated [tcp];
 }
 
 /// A review of the creation of an object.
@@ -314,5 +315,28 @@ async fn pending_reviews_are_answered_while_the_operator_ends(cluster: TestClust
     gate.open(1);
     let (code, answer) = answer(stream).await;
     assert_eq!(code, 200, "{answer}");
+    stopped.await.expect("the operator ends");
+}
+
+/// API servers repeat a request that is refused with `Retry-After`, and no request whose connection ends without an answer.
+async fn requests_that_meet_the_end_of_their_connection_are_to_be_repeated(cluster: TestCluster) {
+    let test = TestOperator::of(cluster).await;
+    let registry = Registry::new().on_validate(test.selector(), denying());
+    let working = start(&test, registry, VALIDATING, 1).await;
+    let asker = Asker::of(&configured(&test, VALIDATING, 1).await[0]);
+    let (mut used, spare) = (asker.connect().await, asker.connect().await);
+    let body = review(&test, 1).to_string();
+    let size = body.len();
+    let head = "POST /validate/not-too-large?timeout=10s HTTP/1.1\r\nHost: hooks";
+    let request = format!("{head}\r\nContent-Length: {size}\r\n\r\n{body}");
+    is_answered(&mut used, &request).await;
+    let stopped = tokio::spawn(working.stop());
+    used.get_ref().0.readable().await.expect("the end is announced");
+    used.write_all(request.as_bytes()).await.expect("it is still read");
+    for mut stream in [used, spare] {
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer).await;
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("Retry-After"), "{answer:?}");
+    }
     stopped.await.expect("the operator ends");
 }

@@ -4,8 +4,11 @@
 //! answered before the endpoint ends. Must not know what a review is.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::TcpListener;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -21,7 +24,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -47,6 +50,12 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(180);
 /// The time for which accepted requests may continue while the endpoint ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(30);
+/// The last message of a connection without a pending request. API servers do not repeat a request that they send while the connection is
+/// being closed, unless this is its answer; without such a request, they only log that they did not ask.
+const REFUSAL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+/// The time limit for a client to read that message and to close the connection: closing it earlier could discard the message.
+const PARTING: Duration = Duration::from_secs(1);
 /// The safety margin before the API server gives up, because it rounds the timeout that it sends up to whole seconds.
 const MARGIN: Duration = Duration::from_secs(1);
 /// The minimum time for an answer.
@@ -199,32 +208,59 @@ async fn serve_connection(stream: TcpStream, shared: Arc<Shared>, place: &Arc<Pl
         begun = timeout(IDLE, stream.fill_buf()) => if !matches!(begun, Ok(Ok(_))) {
             return;
         },
-        () = shared.ending.cancelled() => return,
+        () = shared.ending.cancelled() => return part(stream).await,
     }
+    let answering = Arc::new(AtomicBool::new(false));
     let greeted = Arc::new(Notify::new());
     let service = service_fn(|request: Request<Incoming>| {
         greeted.notify_one();
+        answering.store(true, Ordering::Relaxed);
         let (shared, sslpeer, place) = (shared.clone(), sslpeer.clone(), place.clone());
-        async move { Ok::<_, Infallible>(shared.answer(request, sslpeer, &place).await) }
+        let answering = answering.clone();
+        let answer = async move {
+            let answer = shared.answer(request, sslpeer, &place).await;
+            answering.store(false, Ordering::Relaxed);
+            Ok::<_, Infallible>(answer)
+        };
+        answer.boxed()
     });
     let mut http = http1::Builder::new();
     // Writes an answer without copying it, so that it is dropped as soon as it is written.
     http.timer(TokioTimer::new()).header_read_timeout(IDLE).writev(true);
-    let conversation = http.serve_connection(TokioIo::new(stream), service);
-    let mut conversation = std::pin::pin!(conversation);
+    let mut conversation = http.serve_connection(TokioIo::new(stream), service);
     let first = timeout(HANDSHAKE_TIMEOUT, greeted.notified());
     tokio::select! {
-        _ = conversation.as_mut() => return,
+        _ = &mut conversation => return,
         greeted = first => if greeted.is_err() {
             return;
         },
     }
     tokio::select! {
-        _ = conversation.as_mut() => return,
-        () = shared.ending.cancelled() => conversation.as_mut().graceful_shutdown(),
+        _ = &mut conversation => return,
+        () = shared.ending.cancelled() => {}
     }
+    let idle = !answering.load(Ordering::Relaxed);
+    Pin::new(&mut conversation).graceful_shutdown();
     // An error means that the client has hung up.
-    let _ = conversation.await;
+    if poll_fn(|context| conversation.poll_without_shutdown(context)).await.is_err() {
+        return;
+    }
+    let mut stream = conversation.into_parts().io.into_inner();
+    if idle {
+        part(stream).await;
+    } else {
+        let _ = stream.shutdown().await;
+    }
+}
+
+/// Ends a connection without a pending request.
+async fn part(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let parting = async {
+        stream.write_all(REFUSAL).await?;
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+    };
+    let _ = timeout(PARTING, parting).await;
 }
 
 impl Shared {
