@@ -78,10 +78,20 @@ pub(super) async fn serve(cluster: TestCluster, stored: &str) -> TestOperator {
     test
 }
 
-/// Starts an operator, and waits until the API server calls it for conversions.
+/// Starts an operator, and waits until the API server calls it for conversions: until then, it removes the fields that the stored version
+/// lacks.
 pub(super) async fn start(test: &TestOperator, registry: Registry) -> Working {
     let working = Working::start(&test.cluster, operator(test, registry));
     converted_by_webhook(test).await;
+    for (version, spec) in
+        [("v1alpha1", json!({"address": "host:80"})), ("v1", json!({"host": "host", "port": 80}))]
+    {
+        let path = format!("{}?dryRun=All", collection(test, version));
+        let probe = object(test, version, "probe", &spec);
+        let converted = async { while ask(test, "POST", &path, Some(&probe)).await["spec"] != spec {} };
+        let waited = tokio::time::timeout(test.cluster.server().patience(), converted).await;
+        waited.expect("the conversion takes effect");
+    }
     working
 }
 
@@ -130,20 +140,10 @@ pub(super) async fn get(test: &TestOperator, version: &str, name: &str) -> Value
     ask(test, "GET", &path, None).await
 }
 
-/// Waits until the conversion takes effect: until then, the server removes the fields that the stored version lacks.
-async fn until_converted(test: &TestOperator, old: &Value) {
-    let path = format!("{}?dryRun=All", collection(test, "v1alpha1"));
-    let probe = object(test, "v1alpha1", "probe", old);
-    let converted = async { while ask(test, "POST", &path, Some(&probe)).await["spec"] != *old {} };
-    let waited = tokio::time::timeout(test.cluster.server().patience(), converted).await;
-    waited.expect("the conversion takes effect");
-}
-
 async fn objects_are_shown_in_each_version(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let working = start(&test, registry(&test)).await;
     let old = json!({"address": "host:80", "size": 7});
-    until_converted(&test, &old).await;
     let made = create(&test, "v1alpha1", "old", old.clone()).await;
     assert_eq!(made["spec"], old);
     create(&test, "v1", "new", json!({"host": "other", "port": 81, "note": "n"})).await;
@@ -237,7 +237,9 @@ async fn versions_of_a_newer_release_keep_no_other_from_being_converted(cluster:
 async fn certificates_are_replaced_while_objects_are_converted(cluster: TestCluster) {
     let test = serve(cluster, "v1").await;
     let mut short = settings(&test);
-    short.admission.certificate_life = Duration::from_secs(9);
+    // A busy API server notices a changed definition late.
+    short.admission.propagation = Duration::from_secs(3);
+    short.admission.certificate_life = Duration::from_secs(15);
     let registry = registry(&test).on_event(test.selector(), test.noting("seen"));
     let working = Working::start(&test.cluster, test.operator(registry).settings(short));
     converted_by_webhook(&test).await;
@@ -250,7 +252,7 @@ async fn certificates_are_replaced_while_objects_are_converted(cluster: TestClus
         let read = test.cluster.request("GET", &path, None).await;
         read.unwrap_or_else(|error| panic!("read {count}: {error}"));
         count += 1;
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(count > 30, "{count}");
     let line = format!("CustomResourceDefinition {} is written", test.kind());
