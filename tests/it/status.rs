@@ -217,7 +217,7 @@ async fn a_status_that_is_wiped_is_written_once_more_and_calls_no_handler(cluste
     let ticks = Arc::<Ticks>::default();
     let working = test.start(ticking(&test, &ticks));
     test.create("a", json!({})).await;
-    let is_ready = |object: &Value| condition(object, "Ready")["status"] == "True";
+    let is_ready = |object: &Value| condition(object, "Ready")["status"] == "True" && is_handled(object);
     test.until("it is written", "a", is_ready).await;
     let before = test.all_writes("a").await;
     put_status(&test, "a", json!({"conditions": null, "size": null})).await;
