@@ -22,6 +22,7 @@ scenarios! {
     unread_answers_give_way [tcp];
     a_connection_that_rests_is_kept [tcp];
     pending_reviews_are_answered_while_the_operator_ends [tcp];
+    an_answer_that_is_read_slowly_is_complete_while_the_operator_ends [tcp];
     requests_that_meet_the_end_of_their_connection_are_to_be_repeated [tcp];
 }
 
@@ -315,6 +316,24 @@ async fn pending_reviews_are_answered_while_the_operator_ends(cluster: TestClust
     gate.open(1);
     let (code, answer) = answer(stream).await;
     assert_eq!(code, 200, "{answer}");
+    stopped.await.expect("the operator ends");
+}
+
+async fn an_answer_that_is_read_slowly_is_complete_while_the_operator_ends(cluster: TestCluster) {
+    let test = serve(cluster, "v1").await;
+    let working = converting::start(&test, registry(&test)).await;
+    let asker = Asker::of(&converted_by_webhook(&test).await["webhook"]);
+    let size = 6_900_000;
+    let (mut slow, mut spare) = (asker.connect().await, asker.connect().await);
+    let request = conversion(&test, &"x".repeat(size), "close");
+    slow.write_all(request.as_bytes()).await.expect("it is read");
+    let mut answer = vec![0; 12];
+    slow.read_exact(&mut answer).await.expect("the answer begins");
+    let stopped = tokio::spawn(working.stop());
+    // The end closes idle connections.
+    let _ = spare.read_to_end(&mut Vec::new()).await;
+    let _ = slow.read_to_end(&mut answer).await;
+    assert!(answer.len() > size, "{}", answer.len());
     stopped.await.expect("the operator ends");
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::{MUTATING, VALIDATING, denying, managed, object, refusal, settings};
 use crate::operating::{TestOperator, Working};
@@ -23,6 +23,9 @@ scenarios! {
 
 /// The number of requests of each kind per second.
 const RATE: u64 = 20;
+/// The maximum number of pending requests of each kind. If they piled up on a busy machine, the API server would delay the operator's own
+/// requests, so that no certificate could be replaced in time.
+const PENDING: usize = 10;
 /// The time for which a Service continues to route to a Pod that is no longer ready.
 const NEWS: Duration = Duration::from_millis(300);
 
@@ -156,6 +159,18 @@ struct Tally {
     refused: usize,
 }
 
+impl Tally {
+    fn add(&mut self, answer: &Result<Value, kube::Error>, is_right: bool) {
+        if is_right {
+            self.right += 1;
+        } else if format!("{answer:?}").contains("an instance of another release may have one") {
+            self.refused += 1;
+        } else {
+            self.wrong.push(format!("{answer:?}"));
+        }
+    }
+}
+
 /// Sends requests until `stop`, and counts the answers that satisfy `is_right`.
 async fn send(
     (client, path, body): (kube::Client, String, String),
@@ -163,8 +178,18 @@ async fn send(
     is_right: fn(&Result<Value, kube::Error>) -> bool,
 ) -> Tally {
     let mut clock = interval(Duration::from_secs(1) / u32::try_from(RATE).expect("a few"));
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut sent = JoinSet::new();
-    while !stop.load(Ordering::Relaxed) {
+    let mut tally = Tally::default();
+    loop {
+        let ends = stop.load(Ordering::Relaxed);
+        while ends || sent.len() >= PENDING {
+            let Some(answer) = sent.join_next().await else {
+                return tally;
+            };
+            let answer = answer.expect("no request panics");
+            tally.add(&answer, is_right(&answer));
+        }
         clock.tick().await;
         let (client, path, body) = (client.clone(), path.clone(), body.clone());
         sent.spawn(async move {
@@ -173,18 +198,6 @@ async fn send(
             client.request::<Value>(request.expect("it is a request")).await
         });
     }
-    let mut tally = Tally::default();
-    while let Some(answer) = sent.join_next().await {
-        let answer = answer.expect("no request panics");
-        if is_right(&answer) {
-            tally.right += 1;
-        } else if format!("{answer:?}").contains("an instance of another release may have one") {
-            tally.refused += 1;
-        } else {
-            tally.wrong.push(format!("{answer:?}"));
-        }
-    }
-    tally
 }
 
 /// Returns the number of rolling updates, and of certificate rotations.

@@ -4,11 +4,9 @@
 //! answered before the endpoint ends. Must not know what a review is.
 
 use std::convert::Infallible;
-use std::future::poll_fn;
 use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -50,12 +48,12 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(180);
 /// The time for which accepted requests may continue while the endpoint ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(30);
-/// The last message of a connection without a pending request. API servers do not repeat a request that they send while the connection is
-/// being closed, unless this is its answer; without such a request, they only log that they did not ask.
+/// The message that ends an idle connection. API servers do not repeat a request whose connection closes without an answer. If a request is
+/// on its way, this is its answer, and the API server repeats it; otherwise the API server logs a response that it did not ask for.
 const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-/// The time limit for a client to read that message and to close the connection: closing it earlier could discard the message.
-const PARTING: Duration = Duration::from_secs(1);
+/// The time limit for sending that message and for the client to close the connection. Closing it earlier could discard the message.
+const CLOSING: Duration = Duration::from_secs(1);
 /// The safety margin before the API server gives up, because it rounds the timeout that it sends up to whole seconds.
 const MARGIN: Duration = Duration::from_secs(1);
 /// The minimum time for an answer.
@@ -208,20 +206,17 @@ async fn serve_connection(stream: TcpStream, shared: Arc<Shared>, place: &Arc<Pl
         begun = timeout(IDLE, stream.fill_buf()) => if !matches!(begun, Ok(Ok(_))) {
             return;
         },
-        () = shared.ending.cancelled() => return part(stream).await,
+        () = shared.ending.cancelled() => return refuse_and_close(stream).await,
     }
-    let answering = Arc::new(AtomicBool::new(false));
+    // Each request holds a clone until its answer is written.
+    let pending = Arc::new(());
     let greeted = Arc::new(Notify::new());
     let service = service_fn(|request: Request<Incoming>| {
         greeted.notify_one();
-        answering.store(true, Ordering::Relaxed);
         let (shared, sslpeer, place) = (shared.clone(), sslpeer.clone(), place.clone());
-        let answering = answering.clone();
-        let answer = async move {
-            let answer = shared.answer(request, sslpeer, &place).await;
-            answering.store(false, Ordering::Relaxed);
-            Ok::<_, Infallible>(answer)
-        };
+        let pending = pending.clone();
+        let answer =
+            async move { Ok::<_, Infallible>(shared.answer(request, sslpeer, &place, pending).await) };
         answer.boxed()
     });
     let mut http = http1::Builder::new();
@@ -239,28 +234,23 @@ async fn serve_connection(stream: TcpStream, shared: Arc<Shared>, place: &Arc<Pl
         _ = &mut conversation => return,
         () = shared.ending.cancelled() => {}
     }
-    let idle = !answering.load(Ordering::Relaxed);
-    Pin::new(&mut conversation).graceful_shutdown();
-    // An error means that the client has hung up.
-    if poll_fn(|context| conversation.poll_without_shutdown(context)).await.is_err() {
-        return;
-    }
-    let mut stream = conversation.into_parts().io.into_inner();
-    if idle {
-        part(stream).await;
+    if Arc::strong_count(&pending) > 1 {
+        Pin::new(&mut conversation).graceful_shutdown();
+        // An error means that the client has hung up.
+        let _ = conversation.await;
     } else {
-        let _ = stream.shutdown().await;
+        refuse_and_close(conversation.into_parts().io.into_inner()).await;
     }
 }
 
-/// Ends a connection without a pending request.
-async fn part(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
-    let parting = async {
+/// Closes a connection without a pending request, and refuses a request that may be on its way.
+async fn refuse_and_close(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let closed = async {
         stream.write_all(REFUSAL).await?;
         stream.shutdown().await?;
         tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
     };
-    let _ = timeout(PARTING, parting).await;
+    let _ = timeout(CLOSING, closed).await;
 }
 
 impl Shared {
@@ -269,6 +259,7 @@ impl Shared {
         request: Request<Incoming>,
         sslpeer: Option<Value>,
         place: &Arc<Place>,
+        pending: Arc<()>,
     ) -> Response<Full<Bytes>> {
         // If no certificate is demanded, a valid request is the only sign that distinguishes API servers from strangers.
         let may_prove = sslpeer.is_some() || !self.demands_certificate;
@@ -281,7 +272,7 @@ impl Shared {
                 if answer.status == 200 && may_prove {
                     place.prove();
                 }
-                let body = room.answer(answer.body, share, place.losing());
+                let body = room.answer(answer.body, (share, pending), place.losing());
                 (answer.status, body)
             }
             Err((status, message)) => {

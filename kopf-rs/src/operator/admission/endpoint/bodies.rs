@@ -109,10 +109,13 @@ impl Room {
         }
     }
 
-    /// Returns an answer that holds the share of its request until it is sent. If that takes long and others need the room, `turned_out` is
-    /// cancelled.
-    pub(super) fn answer(&self, bytes: Vec<u8>, share: Share, turned_out: CancellationToken) -> Bytes {
-        Bytes::from_owner(Holding { bytes, _kept: (share, self.begin(turned_out)) })
+    /// Returns an answer that keeps these values, such as the share of its request, until it is sent. If that takes long and others need the
+    /// room, `turned_out` is cancelled.
+    pub(super) fn answer<K>(&self, bytes: Vec<u8>, kept: K, turned_out: CancellationToken) -> Bytes
+    where
+        K: Send + 'static,
+    {
+        Bytes::from_owner(Holding { bytes, _kept: (kept, self.begin(turned_out)) })
     }
 
     /// Reads a body in pieces. Only received bytes take room, not announced ones, so a client that sends nothing excludes no other.
