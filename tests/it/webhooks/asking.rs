@@ -167,7 +167,10 @@ async fn requests_about_all_subresources_are_asked_about(cluster: TestCluster) {
         let name = format!("one/{subresource}");
         test.cluster.patch(&kind, &name, &merge).await;
     }
-    assert_eq!(taken(), ["CREATE itself", "UPDATE itself", "UPDATE status", "UPDATE scale"]);
+    let mut seen = taken();
+    // A busy API server applies a patch to its cached state first, and asks again for the current one.
+    seen.dedup();
+    assert_eq!(seen, ["CREATE itself", "UPDATE itself", "UPDATE status", "UPDATE scale"]);
     working.stop().await;
 }
 
